@@ -33,8 +33,9 @@ from tools.evaluation.predictions import set_rows
 from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of, text_of
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, run_tool, some_path
+from tools.lib.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from tools.lib.settings import add_settings, settings_of
-from tools.lib.text_scores import Score, objectives_of, open_scorer, opening, ready_scores
+from tools.lib.text_scores import Score, open_scorer, opening, ready_scores
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 from train.distributed import World, describe_environment, start
@@ -90,18 +91,19 @@ _OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pai
 """Options that another one needs."""
 
 
-def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None) -> str:
+def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None, given: SetPaths | None = None) -> str:
     """Return the scores of a run as JSON text, the same on every rank.
 
     Args:
         run: the run directory.
         options: what is scored.
         world: the ranks that share the work; None: this process alone.
+        given: present paths of the run's sets.
 
     Raises:
         ClozelineError: the run and the split do not go together, or one of them is damaged.
     """
-    opened = open_task_run(run, options.split, options.task, options.step)
+    opened = open_task_run(run, options.split, options.task, options.step, given)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = share_of(opened, rows, rank, size)
@@ -110,18 +112,19 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     return text if world is None else world.gather(text)[0]
 
 
-def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[str]]:
+def evaluate_texts(run: Path, options: EvaluateOptions, given: SetPaths | None = None) -> tuple[str, Iterator[str]]:
     """Return the scores of texts by a run, as JSON text and as lines.
 
     Args:
         run: the run directory.
         options: with `perplexity` or `suite`.
+        given: present paths of the run's sets.
 
     Raises:
         ClozelineError: the run was not trained for the score, or a file is damaged.
     """
     directory, _ = find_checkpoint(run, options.step)
-    trained = load_trained(run, options.step)
+    trained = load_trained(run, options.step, given)
     scores: dict[str, Any] = {
         "step": trained.step,
         "checkpoint": file_hash(directory / "checkpoint.json"),
@@ -133,7 +136,7 @@ def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[s
     assert options.input is not None, "checked by the options"
     if options.suite == "lambada":
         open_scorer(run, trained, "causal")
-        first = opening(trained, ready_scores(objectives_of(run))["causal"])
+        first = opening(trained, ready_scores(trained.objectives)["causal"])
         scores |= {"suite": "lambada", **last_word_scores(trained, first, read_passages(options.input))}
         return text_of(scores), last_word_lines(scores)
     if options.suite == "lama":
@@ -154,19 +157,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, EvaluateOptions)
+    add_settings(parser, EvaluateOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
     def action(options: argparse.Namespace) -> int:
-        chosen = settings_of(EvaluateOptions, options.overrides)
+        given, words = split_set_paths(options.overrides)
+        chosen = settings_of(EvaluateOptions, words)
         if chosen.perplexity is not None or chosen.suite is not None:
-            text, lines = evaluate_texts(options.run, chosen)
+            text, lines = evaluate_texts(options.run, chosen, given)
             _publish(text, chosen.output, lines=None if options.json else lines)
             return 0
         _, size = describe_environment(os.environ)
         world = start() if size > 1 else None
-        text = evaluate_run(options.run, chosen, world)
+        text = evaluate_run(options.run, chosen, world, given)
         if world is None or world.rank == 0:
             _publish(text, chosen.output, lines=None if options.json else lines_of(json.loads(text)))
         if world is not None:

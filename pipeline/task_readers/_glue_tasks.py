@@ -17,6 +17,7 @@ __all__ = ["GLUE_TASKS", "GlueTask"]
 _BINARY: Final = ("0", "1")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")
+_EXPORT: Final = "export with numbers"
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,22 @@ def _task(
     *more: TableLayout,
     label: str = "label",
     positive: int | None = None,
+    exported: tuple[str, ...] | None = None,
 ) -> GlueTask:
-    """Return a task of classes whose official files have a header: with the label, and of the test set without."""
-    cells = tuple((cell, number) for number, cell in enumerate(labels))
+    """Return a task of classes whose official files have a header: with the label, and of the test set without.
+
+    Exports of Hugging Face number the classes, in our order, in a column `label`, and name the texts `exported`.
+    """
+    numbers = tuple((str(number), number) for number in range(len(labels)))
+    cells = tuple(dict.fromkeys((*numbers, *((cell, number) for number, cell in enumerate(labels)))))
+    export = TableLayout(name=_EXPORT, texts=exported or texts, cells=numbers, also=("idx",))
     official = TableLayout(name="official", texts=texts, label=label, cells=cells)
     test = TableLayout(name="official test", texts=texts, label=None, also=("index",))
     facts = TaskFacts(
         name=name, head="classification", labels=tuple(labels), metrics=metrics, texts=len(texts), positive=positive
     )
-    return GlueTask(facts, (*more, official, test))
+    plain = TableLayout(name=_EXPORT, texts=exported or texts, cells=numbers)
+    return GlueTask(facts, (*more, export, official, *([plain] if exported else []), test))
 
 
 _COLA = TableLayout(
@@ -54,12 +62,11 @@ _SENTENCES = TableLayout(
     name="sentences without header", texts=("sentence",), cells=(("0", 0), ("1", 1)), columns=("sentence", "label")
 )
 """The whole sentences of SST-2 (6,920 in training), instead of GLUE's phrases."""
-_RTE_NUMBERS = TableLayout(name="export with numbers", texts=_PAIR, cells=(("0", 0), ("1", 1)), also=("idx",))
-"""`sentence1 sentence2 label idx`, where 0 is entailment."""
 _STSB = GlueTask(
     TaskFacts(name="stsb", head="regression", metrics=("pearson", "spearman"), texts=2, low=0.0, high=5.0),
     (
         TableLayout(name="official", texts=_PAIR, label="score"),
+        TableLayout(name=_EXPORT, texts=_PAIR),
         TableLayout(name="official test", texts=_PAIR, label=None, also=("index",)),
     ),
 )
@@ -67,12 +74,27 @@ _STSB = GlueTask(
 _TASKS: Final = (
     _task("cola", _BINARY, ("matthews_correlation",), ("sentence",), _COLA),
     _task("sst2", _BINARY, ("accuracy",), ("sentence",), _SENTENCES),
-    _task("mrpc", _BINARY, ("f1", "accuracy"), ("#1 String", "#2 String"), label="Quality", positive=1),
-    _task("qqp", _BINARY, ("f1", "accuracy"), ("question1", "question2"), label="is_duplicate", positive=1),
+    _task("mrpc", _BINARY, ("f1", "accuracy"), ("#1 String", "#2 String"), label="Quality", positive=1, exported=_PAIR),
+    _task(
+        "qqp",
+        _BINARY,
+        ("f1", "accuracy"),
+        ("question1", "question2"),
+        label="is_duplicate",
+        positive=1,
+        exported=("question1", "question2"),
+    ),
     _STSB,
-    _task("mnli", ("entailment", "neutral", "contradiction"), ("accuracy",), _PAIR, label="gold_label"),
+    _task(
+        "mnli",
+        ("entailment", "neutral", "contradiction"),
+        ("accuracy",),
+        _PAIR,
+        label="gold_label",
+        exported=("premise", "hypothesis"),
+    ),
     _task("qnli", _ENTAILMENT, ("accuracy",), ("question", "sentence")),
-    _task("rte", _ENTAILMENT, ("accuracy",), _PAIR, _RTE_NUMBERS),
+    _task("rte", _ENTAILMENT, ("accuracy",), _PAIR),
     _task("wnli", _BINARY, ("accuracy",), _PAIR),
 )
 GLUE_TASKS: Final = {task.facts.name: task for task in _TASKS}

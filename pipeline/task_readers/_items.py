@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -39,10 +39,17 @@ class TaskItem(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that is no example, and the reason: `fields`, `bad_label`, ..."""
+    """A row that is no example.
+
+    Args:
+        reason: `fields`, `bad_label`, ...
+        place: number of its line, the first is 0.
+        detail: what stands there, and what to do about it; empty: the reason says all.
+    """
 
     reason: str
     place: int
+    detail: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

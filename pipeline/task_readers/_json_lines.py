@@ -13,7 +13,16 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
-__all__ = ["OBJECT_REASONS", "LinesLayout", "Object", "field_of", "json_objects", "require_fields", "texts_in"]
+__all__ = [
+    "OBJECT_REASONS",
+    "LinesLayout",
+    "Object",
+    "field_of",
+    "first_object",
+    "json_objects",
+    "require_fields",
+    "texts_in",
+]
 
 Object: TypeAlias = Mapping[str, Any]
 
@@ -44,22 +53,42 @@ def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Ref
             yield place, Refused("blank_line", place)
         else:
             found = _object(line)
-            yield place, Refused("fields", place) if found is None else found
+            yield place, Refused("fields", place, found) if isinstance(found, str) else found
 
 
-def require_fields(path: Path, limits: Limits, *names: str) -> None:
-    """Check that the first line of a file is an object with some fields.
+def require_fields(path: Path, limits: Limits, *names: str) -> Object:
+    """Return the object of the first line of a file, which has some fields.
 
     Raises:
         ConfigurationError: it is not.
     """
-    _, first = next(json_objects(path, limits), (0, Refused("empty file", 0)))
-    have = {} if isinstance(first, Refused) else first
-    if missing := [name for name in names if field_of(have, name) is None]:
+    first = first_object(path, limits, f"JSON lines with the fields {' and '.join(names)}")
+    if missing := [name for name in names if field_of(first, name) is None]:
         raise ConfigurationError(
-            f"{path}: expected JSON lines with the fields {' and '.join(names)}, got {', '.join(have) or 'none'} "
+            f"{path}: expected JSON lines with the fields {' and '.join(names)}, got {', '.join(first) or 'none'} "
             f"without {', '.join(missing)}"
         )
+    return first
+
+
+def first_object(path: Path, limits: Limits, expected: str) -> Object:
+    """Return the object of the first line of a file.
+
+    Args:
+        path: the file, plain or compressed.
+        limits: bounds on lines and decompression.
+        expected: what the file should hold, for the message.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    _, first = next(json_objects(path, limits), (0, Refused("empty_file", 0, "the file has no lines")))
+    if isinstance(first, Refused):
+        raise ConfigurationError(
+            f"{path}: line 1: expected {expected}, but {first.detail or first.reason.replace('_', ' ')}: fix or remove "
+            "the line"
+        )
+    return first
 
 
 def field_of(row: Object, path: str) -> Any:
@@ -77,9 +106,10 @@ def texts_in(row: Object, path: str) -> tuple[str, ...]:
     return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
 
 
-def _object(line: str) -> Object | None:
+def _object(line: str) -> Object | str:
+    """Return the object of a line, or why it is none."""
     try:
         found = parse_json(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, Mapping) else None
+    except ValueError as error:
+        return f"it is no JSON ({error})"
+    return found if isinstance(found, Mapping) else "it is no JSON object"

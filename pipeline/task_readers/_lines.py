@@ -3,12 +3,12 @@ r"""Lines of text files: split at `\n` alone, without a byte order mark, one bad
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import count, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.byte_lines import ByteLines, Cut, Line
 from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
@@ -30,13 +30,10 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]
         path: the file, plain or compressed.
         limits: bounds on lines and decompression.
     """
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account())
-    numbers = count()
-    for (_, line), number in zip(lines, numbers, strict=False):
+    # After damage nobody knows the numbers of lines.
+    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    for number, (_, line) in enumerate(lines):
         yield number, _text(line, number)
-    if lines.damage is not None:
-        number = next(numbers)
-        yield number, Refused(lines.damage, number)
 
 
 def aligned(
@@ -54,7 +51,9 @@ def aligned(
             yield one[1], other[1]
 
 
-def _text(line: bytes | int, number: int) -> str | Refused:
+def _text(line: Line, number: int) -> str | Refused:
+    if isinstance(line, Cut):
+        return Refused(line.reason, number)
     if isinstance(line, int):
         return Refused("line_bytes", number)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
@@ -61,6 +61,7 @@ class TaskFacts:
         high: highest number of it.
         unanswerable: true if questions may have no answer.
         alike: lowest number of a pair whose texts belong together, of texts that are read apart.
+        words: texts of the classes, by their numbers, of a task whose classes a model writes.
     """
 
     name: str
@@ -73,12 +74,21 @@ class TaskFacts:
     high: float = 1.0
     unanswerable: bool = False
     alike: float | None = None
+    words: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest; `unanswerable` and `alike` only where they are given."""
-        plain = {**asdict(self), "labels": list(self.labels), "metrics": list(self.metrics)}
-        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None}
+        """Return plain data for a manifest; `unanswerable`, `alike` and `words` only where they are given."""
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words}
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> TaskFacts:
+        """Return the facts of which `plain` is the plain data."""
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
+        }
+        return cls(**given)
 
 
 class TaskReader(ABC):
@@ -132,5 +142,4 @@ def facts_of(manifest: Manifest) -> TaskFacts | None:
     """Return the facts of the task whose rows a set holds; None for a set of another kind."""
     if manifest.objective is None or manifest.objective.name != TASK:
         return None
-    plain = manifest.objective.options[TASK]
-    return TaskFacts(**{**plain, "labels": tuple(plain["labels"]), "metrics": tuple(plain["metrics"])})
+    return TaskFacts.from_plain(manifest.objective.options[TASK])

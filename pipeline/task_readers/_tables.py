@@ -12,7 +12,7 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
-__all__ = ["TABLE_REASONS", "TableLayout", "found_layout", "table_rows"]
+__all__ = ["TABLE_REASONS", "TableLayout", "fitting_layout", "found_layout", "table_rows"]
 
 _SHOWN: Final = 80
 TABLE_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
@@ -31,6 +31,7 @@ class TableLayout:
         also: further columns that a header must name.
         columns: all columns in their order, of a table without header; None: its first line is a header that names the
             columns above, in any order and among others.
+        objects: true of lines of JSON, each with the columns as names.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TableLayout:
     cells: tuple[tuple[str, int], ...] = ()
     also: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
+    objects: bool = False
 
     @property
     def labelled(self) -> bool:
@@ -91,6 +93,15 @@ def found_layout(path: Path, layouts: Sequence[TableLayout], limits: Limits) -> 
     _, first = next(table_rows(path, limits), (0, Refused("empty file", 0)))
     if isinstance(first, Refused):
         raise ConfigurationError(f"{path}: the first line cannot be read ({first.reason}): expected a table of fields")
+    return fitting_layout(path, layouts, first)
+
+
+def fitting_layout(path: Path, layouts: Sequence[TableLayout], first: Sequence[str]) -> TableLayout:
+    """Return the first layout that the columns of a file fit.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     for layout in layouts:
         if layout.fits(first):
             return layout

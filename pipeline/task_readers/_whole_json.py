@@ -28,7 +28,9 @@ def read_whole_json(path: Path, limits: Limits) -> Any:
             codec = detect_codec(file.read(16))
             file.seek(0)
             content = bytearray()
-            for piece in decompress(file, codec, limits):
+            for piece in decompress(file, codec, limits, resume=False):
+                if isinstance(piece, Damage):
+                    raise piece
                 content += piece
                 if len(content) > limits.decompressed_bytes:
                     raise ConfigurationError(

@@ -140,12 +140,17 @@ class Conll(TaskReader):
         if not options.tags:
             try:
                 tags = to_bio(tags)
-            except ValueError:
-                return Refused("bad_label", sentence.place)
+            except ValueError as error:
+                return Refused("bad_label", sentence.place, self._detail(str(error)))
             tags = to_bioes(tags) if options.scheme == "bioes" else tags
-        if not all(tag in self._numbers for tag in tags):
-            return Refused("bad_label", sentence.place)
+        if unknown := [tag for tag in tags if tag not in self._numbers]:
+            return Refused("bad_label", sentence.place, self._detail(f"tag {unknown[0]!r}"))
         return TaggedWords(words, tuple(self._numbers[tag] for tag in tags), sentence.place, group)
+
+    def _detail(self, found: str) -> str:
+        options = self.options
+        known = f"entities=[{', '.join(options.entities)}]" if options.entities else f"tags=[{', '.join(options.tags)}]"
+        return f"the column {options.tag_column} holds the {found}; known are those of tasks.reader.{known}"
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -100,8 +100,10 @@ class Conllu(TaskReader):
         if not words or not all(words):
             return Refused("empty_word" if words else "no_words", sentence.place)
         tags = [row[_COLUMNS.index(self.options.column)] for row in rows]
-        if not all(tag in self._numbers for tag in tags):
-            return Refused("bad_label", sentence.place)
+        if unknown := [tag for tag in tags if tag not in self._numbers]:
+            known = f"tasks.reader.tags=[{', '.join(self.options.tags)}]"
+            found = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
+            return Refused("bad_label", sentence.place, found)
         return TaggedWords(words, tuple(self._numbers[tag] for tag in tags), sentence.place, group)
 
     @cached_property

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._glue_tasks import GLUE_TASKS
-from pipeline.task_readers._tables import TABLE_REASONS, TableLayout, found_layout, table_rows
+from pipeline.task_readers._json_lines import Object, first_object, json_objects
+from pipeline.task_readers._lines import text_lines
+from pipeline.task_readers._tables import TABLE_REASONS, TableLayout, fitting_layout, found_layout, table_rows
 
 __all__ = ["Glue"]
+
+_HIDDEN: Final = "-1"
+"""Label of the rows of test sets in exports of Hugging Face"""
 
 
 class Glue(TaskReader):
     """Tables of the official layout, by the names of their header; others only where the file shows them.
+
+    Exports of Hugging Face, tables or lines of JSON, have numbers for classes, -1 where there is none: 0 of RTE and
+    QNLI is `entailment`, as the numbers of MNLI are in the order of its classes.
 
     A line with more or fewer fields than the first is refused as `fields`, so are an `empty_text` and a `bad_label`:
     one that is no class of the task (`-` in MNLI), or no number in the range of STS-B. Rows of a file without labels
@@ -28,7 +37,7 @@ class Glue(TaskReader):
         `sentence<tab>label`, then `a stirring film<tab>1`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = (*TABLE_REASONS, "empty_text", "bad_label", "no_label")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -51,11 +60,21 @@ class Glue(TaskReader):
         Raises:
             ConfigurationError: it has none of the task's layouts.
         """
-        return TaskFile(path, found_layout(path, GLUE_TASKS[self.options.task].layouts, self.limits))
+        layouts = GLUE_TASKS[self.options.task].layouts
+        _, first = next(text_lines(path, self.limits), (0, ""))
+        if not isinstance(first, str) or not first.startswith("{"):
+            return TaskFile(path, found_layout(path, layouts, self.limits))
+        headed = [layout for layout in layouts if layout.columns is None]
+        columns = list(first_object(path, self.limits, f"JSON lines of {self.options.task}"))
+        return TaskFile(path, replace(fitting_layout(path, headed, columns), objects=True))
 
     def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
         """Yield every row of a file."""
         layout: TableLayout = file.layout
+        if layout.objects:
+            for place, found in json_objects(file.path, self.limits):
+                yield found if isinstance(found, Refused) else self._object(found, layout, place)
+            return
         columns: list[str] = [] if layout.columns is None else list(layout.columns)
         for place, row in table_rows(file.path, self.limits):
             if isinstance(row, Refused):
@@ -83,6 +102,14 @@ class Glue(TaskReader):
             texts = (" ".join(text.split()) for text in item.texts)
             yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
 
+    def _object(self, found: Object, layout: TableLayout, place: int) -> LabelledText | Refused:
+        """Return the row of a line of JSON; a label that is null is none."""
+        if not all(isinstance(found.get(name), str) for name in layout.texts):
+            return Refused("fields", place)
+        label = None if layout.label is None else found.get(layout.label)
+        cells = {name: found[name] for name in layout.texts}
+        return self._labelled({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, place)
+
     def _labelled(self, row: dict[str, str], layout: TableLayout, place: int) -> LabelledText | Refused:
         texts = tuple(row[name] for name in layout.texts)
         if layout.label is None:
@@ -90,11 +117,21 @@ class Glue(TaskReader):
         if not all(text.strip() for text in texts):
             return Refused("empty_text", place)
         cell = row[layout.label].strip()
+        if cell == _HIDDEN and _HIDDEN not in dict(layout.cells):
+            return Refused("no_label", place)
         if self.facts.head == "regression":
             target = self._number(cell)
-            return Refused("bad_label", place) if target is None else LabelledText(texts, None, target, place)
+            expected = f"a number from {self.facts.low:g} to {self.facts.high:g}"
+            return (
+                self._bad(layout, cell, expected, place) if target is None else LabelledText(texts, None, target, place)
+            )
         label = dict(layout.cells).get(cell)
-        return Refused("bad_label", place) if label is None else LabelledText(texts, label, None, place)
+        expected = " or ".join(name for name, _ in layout.cells)
+        return self._bad(layout, cell, expected, place) if label is None else LabelledText(texts, label, None, place)
+
+    def _bad(self, layout: TableLayout, cell: str, expected: str, place: int) -> Refused:
+        task = f"the task tasks.reader.task={self.options.task}"
+        return Refused("bad_label", place, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
 
     def _number(self, cell: str) -> float | None:
         try:

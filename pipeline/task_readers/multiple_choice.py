@@ -113,7 +113,9 @@ class MultipleChoice(TaskReader):
             return Refused("no_label", place)
         right = self._number(given)
         if right is None or not 0 <= right < len(choices):
-            return Refused("bad_label", place)
+            names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
+            found = f"the answer ({options.labels or options.answer}) is {given!r}, expected {names}"
+            return Refused("bad_label", place, f"{found}; tasks.reader.answers=[A, B, ...] names the choices")
         return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, place)
 
     def _number(self, given: object) -> int | None:

@@ -133,7 +133,11 @@ class Sts(TaskReader):
         if not score.strip():
             return Refused("no_label", place)
         number = _number(score)
-        return Refused("bad_label", place) if number is None else LabelledText((first, second), None, number, place)
+        if number is None:
+            return Refused(
+                "bad_label", place, f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
+            )
+        return LabelledText((first, second), None, number, place)
 
     def _subsets(self, path: Path) -> tuple[Path, ...]:
         if not self.options.subsets:

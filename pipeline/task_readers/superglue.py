@@ -18,6 +18,8 @@ __all__ = ["Superglue"]
 
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
+_HIDDEN: Final = -1
+"""Label of the rows of test sets in exports of Hugging Face"""
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
 
@@ -101,13 +103,14 @@ class Superglue(TaskReader):
     text. The rows of a `pair_id` of AX-g differ in a gender: parity is the share of pairs with one class for both.
 
     A line without a field is refused as `fields`, an answer of MultiRC or a query likewise; so are an `empty_text`, a
-    `bad_label`, rows of a file without labels as `no_label`, and queries as SQuAD's questions are.
+    `bad_label`, rows of a file without labels as `no_label`, and queries as SQuAD's questions are. A class may be its
+    number, as exports of Hugging Face have it.
 
     Example (boolq):
         `{"question": "is it", "passage": "It is.", "idx": 0, "label": true}`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", *QUESTION_REASONS[1:])
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -130,11 +133,9 @@ class Superglue(TaskReader):
         Raises:
             ConfigurationError: it has not.
         """
-        require_fields(path, self.limits, *_TASKS[self.options.task].fields)
-        _, first = next(json_objects(path, self.limits))
-        assert not isinstance(first, Refused), "the first line has fields"
+        first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)
         several = self.options.task in ("multirc", "record")
-        return TaskFile(path, _Layout(several or first.get("label") is not None))
+        return TaskFile(path, _Layout(several or first.get("label") not in (None, _HIDDEN)))
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; of MultiRC every answer, of ReCoRD every query."""
@@ -164,7 +165,7 @@ class Superglue(TaskReader):
             return Refused("empty_text", place)
         label = self._label(row.get("label"))
         if isinstance(label, str):
-            return Refused(label, place)
+            return Refused(label, place, self._detail(row.get("label")))
         if self.options.task == "axg":
             place = row["pair_id"] if isinstance(row.get("pair_id"), int) else place // 2
         if self.options.task != "copa":
@@ -187,19 +188,26 @@ class Superglue(TaskReader):
             if not passage.strip() or not asked.strip() or not text.strip():
                 yield Refused("empty_text", number)
             elif isinstance(label, str):
-                yield Refused(label, number)
+                yield Refused(label, number, self._detail(answer.get("label")))
             else:
                 yield LabelledText((passage, f"{asked} {text}"), label, None, number, group)
 
     def _label(self, given: Any) -> int | str:
         """Return the number of a class or choice, or the reason for which there is none."""
-        if given is None:
+        labels = self.facts.labels
+        if given is None or (given == _HIDDEN and not isinstance(given, bool)):
             return "no_label"
-        if self.facts.labels == _TRUTH:
+        if labels == _TRUTH:
             return int(given) if given in (0, 1) else "bad_label"
         if self.options.task == "copa":
             return given if given in (0, 1) and not isinstance(given, bool) else "bad_label"
-        return self.facts.labels.index(given) if given in self.facts.labels else "bad_label"
+        if isinstance(given, int) and not isinstance(given, bool):
+            return given if 0 <= given < len(labels) else "bad_label"
+        return labels.index(given) if given in labels else "bad_label"
+
+    def _detail(self, given: Any) -> str:
+        known = ", ".join(self.facts.labels) or "the choices 0 and 1"
+        return f"the field label holds {given!r}, the task tasks.reader.task={self.options.task} knows {known}"
 
 
 def _asked(query: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Swag(TaskReader):
             return Refused("no_label", place)
         label = row["label"].strip()
         if label not in ("0", "1", "2", "3"):
-            return Refused("bad_label", place)
+            return Refused("bad_label", place, f"the column label holds {label!r}, expected 0 to 3")
         begin = row["sent2"].strip()
         choices = tuple(f"{begin} {ending}".strip() for ending in endings)
         return Choices(context, choices, int(label), place, f"video {row['video-id']}")

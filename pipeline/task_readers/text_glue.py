@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -45,13 +46,14 @@ def score_words(score: float) -> str:
 class TextGlue(TaskReader):
     """GLUE's files for the head lm: an encoder-decoder reads `task name: text` and writes the class.
 
-    A text that is no class is a wrong answer. MNLI has its hypothesis first, as T5 has.
+    The metrics are GLUE's, of the classes or numbers that the texts name; any other text is a wrong answer. MNLI has
+    its hypothesis first, as T5 has.
 
     Example (mnli):
         `mnli hypothesis: It rains. premise: It pours.` to `entailment`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = Glue.reasons
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -70,7 +72,9 @@ class TextGlue(TaskReader):
     @property
     def facts(self) -> TaskFacts:
         """Facts of the task."""
-        return TaskFacts(name=self.options.task, head="lm", metrics=("exact_match",))
+        facts = self._glue.facts
+        words = _WORDS.get(facts.name, facts.labels)
+        return replace(facts, head="lm", texts=1, labels=(), words=words)
 
     def open(self, path: Path) -> TaskFile:
         """Return a file as the reader glue opens it."""
@@ -90,5 +94,5 @@ class TextGlue(TaskReader):
             target = score_words(item.target)
         else:
             assert item.label is not None, "a row of a task of classes"
-            target = _WORDS.get(task, self._glue.facts.labels)[item.label]
+            target = self.facts.words[item.label]
         return SourceTarget(source, (target,), f"{task} ", item.place)

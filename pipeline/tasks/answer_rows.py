@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -52,7 +53,7 @@ class AnswerRows(TaskRows[Question]):
         """Return the windows of a question; `no_tokens` where it, its text or its answer has none."""
         question, text = encodings
         asked = question.ids[: min(_QUESTION, self.form.max_length // 2)]
-        spans = token_spans(item.context, text.starts)
+        spans = token_spans(item.context, text.starts, text.ends)
         if not len(asked) or not len(text.ids):
             return "no_tokens"
         answer = None
@@ -71,6 +72,8 @@ class AnswerRows(TaskRows[Question]):
         for number, window in enumerate(found):
             owned = np.flatnonzero(owner[slice(*window)] == number)
             rows.append(self._row(item, (asked, text.ids), spans, window, owned, answer, cut))
+        if answer is not None and not any("windows_with_answer" in row.notes for row in rows):
+            rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
         return rows
 
     def _row(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pipeline.seeding import keyed_hash
 from pipeline.task_readers import Refused, TaskItem
 
-__all__ = ["carved", "without"]
+__all__ = ["carved", "compared_keys", "without"]
 
 _WORDS: Final = 1 << 64
+_NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
+"""Documents that their file does not name; another file has one of the same number."""
 
 
 def carved(items: Sequence[TaskItem | Refused], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
@@ -37,12 +40,18 @@ def carved(items: Sequence[TaskItem | Refused], shares: Mapping[str, float], own
 
 def without(items: Iterable[TaskItem | Refused], others: Iterable[TaskItem]) -> list[TaskItem | Refused]:
     """Return the rows, those that share a document or a text with other ones refused as `excluded`."""
-    known = {key for item in others for key in (*_keys(item), *map(_text_key, item.compared))}
+    known = {key for item in others for key in compared_keys(item)}
     found: list[TaskItem | Refused] = []
     for item in items:
-        shared = not isinstance(item, Refused) and not known.isdisjoint((*_keys(item), *map(_text_key, item.compared)))
+        shared = not isinstance(item, Refused) and not known.isdisjoint(compared_keys(item))
         found.append(Refused("excluded", item.place) if shared else item)
     return found
+
+
+def compared_keys(item: TaskItem) -> list[str]:
+    """Return the texts of a row, and the document that its file names, by which rows of other files share them."""
+    named = item.group is not None and not _NUMBERED.fullmatch(item.group)
+    return [*([f"document {item.group}"] if named else []), *map(_text_key, item.compared)]
 
 
 def _keys(item: TaskItem) -> list[str]:

@@ -14,6 +14,10 @@ class SplitCounts(TypedDict, total=False):
 
     rows_in: int
     """lines of the file that hold a row, or are damaged"""
+    rows_read: int
+    """rows of the file, before any is dealt to another split; earlier versions did not count them"""
+    rows_elsewhere: int
+    """those of them that other splits carve from the file"""
     examples: int
     windows: int
     """examples beyond the first of a row that is longer than an example"""

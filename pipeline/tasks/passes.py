@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
 from pipeline.files import file_hash
 from pipeline.formats.limits import Limits
 from pipeline.recorded_file import check_recorded
@@ -25,15 +25,18 @@ from pipeline.tasks.carving import carved, without
 from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, switched
 from pipeline.tasks.counts import SplitCounts, TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
+from pipeline.tasks.row_checks import check_rows, keys_of
 from pipeline.tasks.row_kinds import ROW_KINDS
 from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from pipeline.tasks.task_rows import Form
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SplitSource", "TaskManifests", "TaskSets", "open_reader"]
+__all__ = ["SplitSource", "TaskManifests", "TaskSets", "is_learnt", "open_reader"]
 
 _LOG: Final = logging.getLogger(__name__)
+_DETAILS: Final = 3
+"""Different contents of refused rows that a message shows."""
 _SUMMED: Final = ("rows_in", "examples", "windows", "refused", "tokens", "truncated", "truncated_tokens")
 """Counts of splits that are also summed over all of them."""
 
@@ -58,8 +61,13 @@ class SplitSource:
 
     @property
     def learnt(self) -> bool:
-        """True of a split that models learn from: train, train_pseudo."""
-        return self.split.partition("_")[0] == "train"
+        """True of a split that models learn from."""
+        return is_learnt(self.split)
+
+
+def is_learnt(split: str) -> bool:
+    """Return whether models learn from a split: train, train_pseudo."""
+    return split.partition("_")[0] == "train"
 
 
 def open_reader(chosen: Chosen, similarity: SimilarityConfig | None, limits: Limits) -> TaskReader:
@@ -102,18 +110,23 @@ class TaskSets(Pass[TaskCounts]):
         form = Form(FRAMES[self.frame], self.max_length, self.stride)
         kind = ROW_KINDS[reader.facts.head, form.frame.architecture]
         rows = kind(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
-        items = self.items(source, reader, file)
+        given = list(self.items(source, reader, file, rows.counts))
+        notes = check_rows(given, None if source.learnt else self._learnt_keys(reader))
+        items: Iterable[TaskItem | Refused] = given
         if source.learnt and isinstance(reader, SimilarPairs):
             items = map(reader.learnt, items)
         if source.learnt and self.code_switch is not None:
             items = self._switched(items, self.code_switch, reader.facts)
         found = rows.rows(items)
+        add_counts(rows.counts, {"notes": notes})
         output.inputs[source.source] = file_hash(source.path)
         if len(found):
             writer = self.writer(source.split, reader, rows.tokenizer.vocabulary)
-            writer.write_shard(output, 0, found)
-        elif file.layout.labelled:
-            raise ConfigurationError(f"{source.path}: no row of it is an example: {rows.counts['refused']}")
+            info = writer.write_shard(output, 0, found)
+            counted = rows.counts["examples"], rows.counts["tokens"]
+            require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
+        elif file.layout.labelled and rows.counts["refused"].keys() != {"no_label"}:
+            raise ConfigurationError(f"{source.path}: no row of it is an example: {_reasons(given, rows.counts)}")
         else:
             _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
         counts: TaskCounts = {"splits": {source.split: {**rows.counts, "layout": {file.layout.name: 1}}}}
@@ -122,9 +135,14 @@ class TaskSets(Pass[TaskCounts]):
             counts["files_left"] = dict.fromkeys(self.others, 1)
         return add_counts(counts, cast(TaskCounts, {key: rows.counts[key] for key in _SUMMED}))
 
-    def items(self, source: SplitSource, reader: TaskReader, file: TaskFile) -> Iterator[TaskItem | Refused]:
-        """Yield the rows of a split: those of its file that are not excluded and that no other split takes."""
-        items: Iterable[TaskItem | Refused] = reader.read(file)
+    def items(
+        self, source: SplitSource, reader: TaskReader, file: TaskFile, counts: SplitCounts
+    ) -> Iterator[TaskItem | Refused]:
+        """Yield the rows of a split, those of its file that no other split takes; count all of the file, and those.
+
+        Rows that share a text with excluded ones are refused.
+        """
+        items: Iterable[TaskItem | Refused] = _counted(reader.read(file), counts)
         excluded = list(self.exclude)
         if self.disjoint and not source.learnt:
             excluded += [one.path for one in self.sources if one.learnt and one.path != source.path]
@@ -138,9 +156,17 @@ class TaskSets(Pass[TaskCounts]):
         for item, split in zip(found, carved(found, source.carve, source.own, self.seed), strict=True):
             if split == source.split:
                 yield item
+            else:
+                add_counts(counts, {"rows_elsewhere": 1})
+
+    def _learnt_keys(self, reader: TaskReader) -> Set[str] | None:
+        """Return the keys of the rows that models learn from; None where there are no such splits."""
+        learnt = [source for source in self.sources if source.learnt]
+        rows = (item for source in learnt for item in self.items(source, reader, reader.open(source.path), {}))
+        return keys_of(rows) if learnt else None
 
     def _switched(
-        self, items: Iterator[TaskItem | Refused], config: CodeSwitchConfig, facts: TaskFacts
+        self, items: Iterable[TaskItem | Refused], config: CodeSwitchConfig, facts: TaskFacts
     ) -> Iterator[TaskItem | Refused]:
         dictionaries = [read_dictionary(path, self.limits) for path in config.dictionaries]
         return switched(items, config, dictionaries, facts, self.seed)
@@ -188,6 +214,7 @@ class TaskManifests(Pass[TaskCounts]):
         counts: TaskCounts = {}
         for record in records(output.folder, self.sets.name):
             add_counts(counts, record.counts)
+        self._check_files(counts)
         made = {split: found for split, found in counts["splits"].items() if found["examples"]}
         if not made:
             raise ConfigurationError("tasks: no file of the input has labels")
@@ -197,10 +224,19 @@ class TaskManifests(Pass[TaskCounts]):
                 self._write(source, made[source.split], tokenizer, output)
         return {}
 
+    def _check_files(self, counts: TaskCounts) -> None:
+        """Check that the splits of a file have each of its rows once."""
+        splits = counts["splits"]
+        for name in {source.source for source in self.sets.sources}:
+            found = [splits[source.split] for source in self.sets.sources if source.source == name]
+            if all("rows_read" in one for one in found):
+                rows = sum(one["rows_in"] for one in found)
+                require_equal(f"tasks: {name}", "rows of the file", found[0]["rows_read"], "rows of its splits", rows)
+
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
         work, reader, vocabulary = self.sets, self.sets.open_reader(), tokenizer.vocabulary
         facts, frame = reader.facts, FRAMES[work.frame]
-        work.writer(source.split, reader, vocabulary).write_manifest(
+        manifest = work.writer(source.split, reader, vocabulary).write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,
             tokenizer=_tokenizer_facts(tokenizer, work.tokenizer),
             totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
@@ -217,6 +253,26 @@ class TaskManifests(Pass[TaskCounts]):
                     "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
                     **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
         )  # fmt: skip
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
+
+
+def _counted(items: Iterable[TaskItem | Refused], counts: SplitCounts) -> Iterator[TaskItem | Refused]:
+    """Yield the rows of a file and count them."""
+    counts["rows_read"] = 0
+    for item in items:
+        counts["rows_read"] += 1
+        yield item
+
+
+def _reasons(items: Iterable[TaskItem | Refused], counts: SplitCounts) -> str:
+    """Return why rows are refused: how many for each reason, and what the first ones hold."""
+    details: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, Refused) and item.detail:
+            details.setdefault(item.detail, item.place + 1)
+    shown = [f"line {line}: {detail}" for detail, line in list(details.items())[:_DETAILS]]
+    return "; ".join((", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items()), *shown))
 
 
 def _tokenizer_facts(tokenizer: Tokenizer, folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -20,9 +20,10 @@ from pipeline.files import file_hash
 from pipeline.registry import Chosen, OneOf
 from pipeline.seeding import keyed_hash
 from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
-from pipeline.tasks.counts import TaskCounts
+from pipeline.tasks.counts import SplitCounts, TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, open_reader
+from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_learnt, open_reader
+from pipeline.tasks.row_checks import SHOWN_NOTES
 from pipeline.tasks.row_kinds import ROW_KINDS
 from pipeline.tasks.similar_pairs import SimilarityConfig
 from pipeline.tasks.split_files import SplitFiles, split_files
@@ -30,7 +31,7 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["TasksConfig", "TasksStage"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -46,7 +47,7 @@ class TasksConfig:
     """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """tokens between the begins of two windows of a text that is tagged or searched for answers, which is never cut;
-    null: half of a window"""
+    null: half of the room that a window has for the text, which it is at most"""
     carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
     """split to its share of the rows of train, for tasks without files of their own: {dev: 0.1, test: 0.2}; no two
     splits share a document or a text"""
@@ -95,12 +96,23 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             for path in switch.dictionaries:
                 read_dictionary(path, self.recipe.limits)
         yield from self._lost(self.folder / facts.name, {*files.splits, *self.config.carve})
+        yield from self._one_file(files)
         if (head, frame.architecture) not in ROW_KINDS:
             fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_KINDS]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
             )
+
+    def _one_file(self, files: SplitFiles) -> Iterator[str]:
+        """Name the files that two splits share although they are to share no row."""
+        learnt = {file.path.resolve(): split for split, file in files.splits.items() if is_learnt(split)}
+        for split, file in files.splits.items() if self.config.disjoint else ():
+            if not is_learnt(split) and (train := learnt.get(file.path.resolve())) is not None:
+                yield (
+                    f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
+                    f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
+                )
 
     def _lost(self, sets: Path, splits: Collection[str]) -> Iterator[str]:
         """Name the published sets that a start without their files would remove."""
@@ -139,14 +151,16 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return [work, TaskManifests(work, recipe.seed)]
 
     def row(self, counts: TaskCounts) -> Row:
-        """Show rows and examples, and those that were cut."""
-        out = f"{amount(counts['examples'], 'example')}\n{counts['tokens']:,} tokens"
-        cut = {"truncated": counts["truncated"]}
-        return Row(amount(counts["rows_in"], "row"), out, (counts["refused"], cut))
+        """Show the rows of all splits and of each one, their examples, and what of them is cut off."""
+        parts = tuple((split, _row(found)) for split, found in counts["splits"].items())
+        return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
 
     def check(self, counts: TaskCounts) -> None:
         """Check that each row is an example or refused for a reason."""
         for split, found in counts.get("splits", {}).items():
+            if "rows_read" in found:
+                dealt = found["rows_in"] + found.get("rows_elsewhere", 0)
+                require_equal(f"tasks {split}", "rows_read", found["rows_read"], "rows_in + rows_elsewhere", dealt)
             refused = sum(found["refused"].values())
             require_equal(
                 f"tasks {split}",
@@ -155,6 +169,15 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 "examples + refused",
                 found["examples"] + refused,
             )
+
+
+def _row(counts: SplitCounts) -> Row:
+    windows = f"\n{counts['windows']:,} of them further windows of a row" if counts["windows"] else ""
+    notes = counts.get("notes", {})
+    shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
+    out = "\n".join((f"{amount(counts['examples'], 'example')}{windows}", f"{counts['tokens']:,} tokens", *shown))
+    cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
+    return Row(amount(counts["rows_in"], "row"), out, (("row", counts["refused"]), ("token", cut)))
 
 
 def _sources(files: SplitFiles, carve: Mapping[str, float]) -> Iterator[SplitSource]:

@@ -51,7 +51,7 @@ class TaggedRows(TaskRows[TaggedWords]):
     def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
         """Return the windows of a sentence; one whose words all lack tokens is refused as `no_tokens`."""
         (encoding,) = encodings
-        numbers = word_numbers(token_spans(item.text, encoding.starts), word_bounds(item.words))
+        numbers = word_numbers(token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words))
         firsts = [int(place) for place in np.searchsorted(_filled(numbers), np.arange(len(item.words) + 1))]
         if not firsts[-1] or (numbers == NO_WORD).all():
             return "no_tokens"

@@ -50,7 +50,7 @@ class Form:
     Args:
         frame: special tokens around texts.
         max_length: tokens of a row at most.
-        stride: tokens between the begins of two windows of one text; None: half of their room.
+        stride: tokens between the begins of two windows of one text, at most half of their room; None: half of it.
     """
 
     frame: Frame
@@ -58,8 +58,12 @@ class Form:
     stride: int | None = None
 
     def step(self, room: int) -> int:
-        """Return the tokens between the begins of two windows of `room` tokens."""
-        return min(room, self.stride or max(1, room // 2))
+        """Return the tokens between the begins of two windows of `room` tokens.
+
+        At most half of the room, so that every part of a text of at most half of it lies in some window.
+        """
+        half = max(1, room // 2)
+        return min(half, self.stride or half)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,18 @@ def make_text_sets(folder: Path, *words: str) -> Path:
     return folder / "out" / "tasks" / "toy"
 
 
+def make_worded_sets(folder: Path) -> Path:
+    """The small task as T5 words it: `sst2 sentence: ...` becomes `positive`; return the folder of its sets."""
+    files, vocabulary = write_task(folder / "files"), folder / "vocab.txt"
+    pieces = (*SPECIALS, "[EOS]", *WORDS, "sst", "##2", "sentence", ":", "positive", "negative")
+    vocabulary.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    recipe = write_recipe(folder, frame="t5", max_length=16)
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("name: glue", "name: text_glue"), encoding="utf-8")
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "sst2"
+
+
 def stories(count: int, first: int = 0) -> list[dict[str, object]]:
     """Texts of two to four choices; the right one has the last word of the context, any other has another."""
     found: list[dict[str, object]] = []

@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import chat_run, choice_run, question_run, tagged_run, text_run, tuned_run
+from tests.tools.evaluation.task_runs import (
+    chat_run,
+    choice_run,
+    question_run,
+    tagged_run,
+    text_run,
+    tuned_run,
+    worded_run,
+)
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
-from tools.evaluation.tuned_folder import score_run
+from tools.evaluation.tuned_folder import comparison_lines, read_scored, score_run
 from tools.explain_batch import main as explain
 from tools.lib.trained_model import load_trained
 from tools.validate_shards import main as validate
@@ -45,7 +54,7 @@ def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFix
     assert scores["baselines"].keys() == {"majority", "words"}
     assert scores["baselines"]["words"]["accuracy"] == 1.0
     assert main([str(tuned), "split=train"]) == 0
-    assert "sst2 train: 60 rows, 0 truncated, 0 skipped; step 6, seed 7" in capsys.readouterr().out
+    assert "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7" in capsys.readouterr().out
 
 
 def _evaluated(world: World, run: Path) -> str:
@@ -181,3 +190,25 @@ def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys:
     assert scores["baselines"]["copy"] == scores["baselines"]["lead_3"] == {"exact_match": 0.0}
     score_run(run, "dev", tmp_path / "scored.json")
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
+
+
+@pytest.mark.slow
+def test_written_classes_are_scored_and_compared(
+    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the metric of the task, which the stored answers give again; a run of one step names no class."""
+    runs = [worded_run(one, tmp_path / name, steps=steps) for name, steps in (("long", 60), ("short", 1))]
+    capsys.readouterr()
+    found = []
+    for run in runs:
+        assert main([str(run)]) == 0
+        score_run(run, "dev", run / "scores" / "seed-0.json")
+        found.append(read_scored(run))
+        stored = found[-1][0]
+        assert stored.value("accuracy", np.arange(stored.rows)) == stored.scores["metrics"]["accuracy"]
+    assert "21 texts, 0 truncated, 0 skipped, 0 unparsable" in (said := capsys.readouterr().out)
+    assert "21 unparsable" in said
+    assert found[0][0].scores["metrics"]["accuracy"] > 0.9
+    (line,) = comparison_lines([(str(run), scored) for run, scored in zip(runs[::-1], found[::-1], strict=True)])
+    assert "accuracy +" in line
+    assert " over texts" in line

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.byte_lines import ByteLines, Cut
 from pipeline.formats.limits import Limits
 
 __all__ = ["files_of", "json_lines", "named_texts", "text_lines", "texts_of_files"]
@@ -81,13 +81,13 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         IntegrityError: the file is damaged, not UTF-8, or has a line beyond the limit.
     """
-    lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account())
+    lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account(), resume=False)
     for number, (_, line) in enumerate(lines, 1):
+        if isinstance(line, Cut):
+            raise IntegrityError(f"{path}: is damaged ({line.reason}); fetch it again")
         if isinstance(line, int):
             raise IntegrityError(f"{path}, line {number}: has {line:,} bytes, more than the limit; split the file")
         try:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise IntegrityError(f"{path}, line {number}: expected UTF-8: {error}") from error
-    if lines.damage is not None:
-        raise IntegrityError(f"{path}: is damaged ({lines.damage}); fetch it again")

@@ -15,9 +15,22 @@ from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.unit_sums import Units
 
-__all__ = ["METRICS", "Scored", "degenerate", "score"]
+__all__ = ["METRICS", "Predictions", "Scored", "degenerate", "score"]
 
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers and predictions of rows, in the order of the set.
+
+    Args:
+        answers: classes or numbers that the set has, [n].
+        predicted: classes or numbers that the model gives, [n].
+    """
+
+    answers: NDArray[Any]
+    predicted: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,8 @@ class Scored:
         degenerate: true if one side is constant, so that no correlation is defined.
         units: of the model, numbers of each sentence, question or text, from whose sums `value_of` computes a metric.
         signatures: of the programs that computed metrics, by name, where they have one.
+        predictions: classes or numbers that written texts name; None: the rows have no texts, or those name none.
+        unparsable: texts that name no class and no number; None: texts name none.
     """
 
     count: int
@@ -39,6 +54,8 @@ class Scored:
     degenerate: bool = False
     units: Mapping[str, Units] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
+    predictions: Predictions | None = None
+    unparsable: int | None = None
 
 
 def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:

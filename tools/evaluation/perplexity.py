@@ -13,7 +13,7 @@ from model.scoring.causal import windowed_log_likelihoods
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from tools.evaluation.local_texts import texts_of_files
-from tools.lib.text_scores import objectives_of, opening, prepared
+from tools.lib.text_scores import opening, prepared
 from tools.lib.trained_model import TrainedModel
 
 __all__ = ["perplexity_lines", "perplexity_scores"]
@@ -48,7 +48,7 @@ def perplexity_scores(
         ConfigurationError: the run was not trained to predict tokens from the left, window and stride do not go
             together, or there is no token.
     """
-    ready = [objective for objective in objectives_of(run) if "causal" in prepared(objective)]
+    ready = [objective for objective in trained.objectives if "causal" in prepared(objective)]
     if not ready:
         raise ConfigurationError(f"{run}: perplexity needs a run that was trained to predict tokens from the left")
     length, step = _sizes(trained, window, stride)
@@ -88,7 +88,8 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 def _sizes(trained: TrainedModel, window: int | None, stride: int | None) -> tuple[int, int]:
     limit = trained.model.config.position.limit
-    length = window or min(trained.shards.manifest.max_length, limit or trained.shards.manifest.max_length)
+    longest = trained.sets[0].max_length
+    length = window or min(longest, limit or longest)
     step = stride or max(1, length // 2)
     if limit is not None and length > limit:
         raise ConfigurationError(f"window: the position table has room for {limit}, got {length}")
@@ -106,15 +107,13 @@ def _texts(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_
         ids = trained.tokenizer.encode([text])[0].ids.tolist()
         size = len(text.encode())
         if first is None:  # the first token is not scored, so that its bytes do not count
-            size -= len(trained.tokenizer.decode(ids[:1]).encode())
+            size -= len(trained.tokenizer.decode_part(ids[:1]).encode())
         yield _Document(ids if first is None else [first, *ids], size)
 
 
 def _rows(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
-    ours, theirs = trained.shards.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
-    if ours != theirs:
-        raise ConfigurationError(f"{source}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}")
+    trained.refuse_other_tokenizer(shards)
     objective = shards.manifest.objective
     if objective is not None and objective.name != "causal_lm":
         raise ConfigurationError(f"{source}: perplexity needs rows as they are, got those of {objective.label}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,9 +18,10 @@ from pipeline.errors import IntegrityError
 from pipeline.rows import Rows
 from pipeline.shards import ShardSet
 from pipeline.task_readers import TaskFacts
+from tools.evaluation.metrics import Predictions
 from train.stream.collate import Collate
 
-__all__ = ["Predictions", "Read", "answers_of", "dealt", "predict", "predict_share", "set_rows", "whole", "windows_of"]
+__all__ = ["Read", "answers_of", "dealt", "predict", "predict_share", "set_rows", "whole", "windows_of"]
 
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
@@ -31,19 +31,6 @@ _CLASSES: Final = {"classification": "label", "multiple_choice": "choice"}
 
 Read: TypeAlias = Callable[[Tensor, Mapping[str, Tensor], Rows], Sequence[Any]]
 """A function of the scores of a batch, the batch and its rows."""
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Answers and predictions of rows, in the order of the set.
-
-    Args:
-        answers: classes or numbers that the set has, [n].
-        predicted: classes or numbers that the model gives, [n].
-    """
-
-    answers: NDArray[Any]
-    predicted: NDArray[Any]
 
 
 def set_rows(shards: ShardSet) -> Rows:

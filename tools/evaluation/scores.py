@@ -11,19 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.rows import Rows
+from pipeline.task_readers import TaskFacts
+from pipeline.tasks.row_checks import SHOWN_NOTES
 from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
 from tools.evaluation.group_units import GROUPED, Grouped
-from tools.evaluation.metrics import Scored, degenerate, score
+from tools.evaluation.metrics import Predictions, Scored, degenerate, score
 from tools.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
-from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
+from tools.evaluation.predictions import Read, answers_of, predict, predict_share, set_rows, whole
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
 from tools.evaluation.text_scores import generated_share, text_scores
 from tools.evaluation.unit_sums import value_of
 
-__all__ = ["lines_of", "scored_of", "scores_of", "share_of", "text_of"]
+__all__ = ["lines_of", "notes_of", "scored_of", "scores_of", "share_of", "text_of", "unit_of"]
 
 
 def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
@@ -57,7 +59,8 @@ def scored_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) 
     if facts.head == "tagging":
         return tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
     if facts.head == "lm":
-        return text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+        languages = opened.shards.manifest.languages
+        return text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)), *languages[:1])
     if facts.head == "span":
         return answer_scores(facts, rows, whole(shares, len(rows)))
     return _answer_scores(opened, rows, predict(shares, rows, facts))
@@ -76,6 +79,7 @@ def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],
         "n": scored.count,
+        "unit": unit_of(facts),
         "metrics": metrics,
         "baselines": baselines,
         "below": {
@@ -90,7 +94,9 @@ def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
         "set": opened.shards.digest,
         "truncated": manifest.config.get("truncated", 0),
         "skipped": dict(manifest.totals.skipped),
+        "notes": {name: count for name, count in manifest.config.get("notes", {}).items() if name in SHOWN_NOTES},
         "labels": list(facts.labels),
+        **({} if scored.unparsable is None else {"unparsable": scored.unparsable}),
         **({"signatures": dict(scored.signatures)} if scored.signatures else {}),
     }
 
@@ -147,12 +153,26 @@ def text_of(scores: Mapping[str, Any]) -> str:
     return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
+def unit_of(facts: TaskFacts) -> str:
+    """Return the name of what a score counts: words, questions, pairs, texts."""
+    named = {"tagging": "words", "span": "questions", "similarity": "pairs", "multiple_choice": "questions"}
+    return named.get(facts.head, "pairs" if facts.texts > 1 else "texts")
+
+
+def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what lessens a score: outputs that name no answer, rows of train, contradicting labels."""
+    if "unparsable" in scores:
+        yield f"{scores['unparsable']:,g} unparsable"
+    yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in scores.get("notes", {}).items())
+
+
 def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines for people; a score below a baseline says so."""
-    skipped = sum(scores["skipped"].values())
+    unit, skipped = scores.get("unit", "rows"), sum(scores["skipped"].values())
+    counts = [f"{scores['truncated']:,} truncated", f"{skipped:,} skipped", *notes_of(scores)]
     yield (
-        f"{scores['task']} {scores['split']}: {scores['n']:,} rows, {scores['truncated']:,} truncated, {skipped:,} "
-        f"skipped; step {scores['step']:,}, seed {scores['seed']}"
+        f"{scores['task']} {scores['split']}: {scores['n']:,} {unit}, {', '.join(counts)}; step {scores['step']:,}, "
+        f"seed {scores['seed']}"
     )
     signed = scores.get("signatures", {})
     for metric, value in scores["metrics"].items():

@@ -11,6 +11,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash
 from pipeline.shards import ShardSet, open_shards
 from pipeline.task_readers import TaskFacts, facts_of
+from tools.lib.run_sets import SetPaths, locate_sets, open_first_set
 from tools.lib.trained_model import TrainedModel, load_checkpoint
 from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
@@ -44,7 +45,9 @@ class TaskRun:
     checkpoint: str
 
 
-def open_task_run(run: Path, split: str, task: Path | None = None, step: int | None = None) -> TaskRun:
+def open_task_run(
+    run: Path, split: str, task: Path | None = None, step: int | None = None, given: SetPaths | None = None
+) -> TaskRun:
     """Open a fine-tuned run and a split of its task.
 
     Args:
@@ -52,13 +55,20 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
         split: folder of the split beside the training set: `dev`, `test`, `dev_matched`.
         task: folder of the task's sets; default: that of the run's training set.
         step: of the checkpoint; None: the one that the run would resume from.
+        given: present paths of the run's sets.
 
     Raises:
         ConfigurationError: the run has no head of the task, other classes, or another tokenizer than the split.
     """
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
-    folder = task or _folder_of(config.data.first_set)
+    data = locate_sets(run, config.data, given or SetPaths())
+    folder = task or _folder_of(data.first_set)
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
+            "they are now by data.shards=MANIFEST of the training set"
+        )
     if not os.path.lexists(folder / split / _MANIFEST):
         have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
         raise ConfigurationError(
@@ -81,9 +91,9 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
             f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
-    trained = load_checkpoint(run, directory, index)
+    trained = load_checkpoint(run, directory, index, given)
     trained.refuse_other_tokenizer(shards)
-    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else trained.shards
+    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
     return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.files import parse_json, publish
 from pipeline.sealed_json import sealed, unsealed
 from pipeline.task_readers import TaskFacts
-from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
+from tools.evaluation.comparison import ScoredRun, compare_runs, mean_and_deviation
 from tools.evaluation.predictions import predict, set_rows
-from tools.evaluation.scores import scored_of, scores_of, share_of
+from tools.evaluation.scores import notes_of, scored_of, scores_of, share_of, unit_of
 from tools.evaluation.task_run import open_task_run
 
 __all__ = [
@@ -38,7 +38,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     rows = set_rows(opened.shards)
     shares = [share_of(opened, rows)]
     scored = scored_of(opened, rows, shares)
-    found = None if scored.units else predict(shares, rows, opened.facts)
+    found = scored.predictions or (None if scored.units else predict(shares, rows, opened.facts))
     plain = {
         "scores": scores_of(opened, scored),
         "facts": opened.facts.plain(),
@@ -89,8 +89,7 @@ def _scored(path: Path) -> ScoredRun:
     except (OSError, ValueError) as error:
         reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
         raise IntegrityError(f"{path}: {reason}") from error
-    facts = plain["facts"]
-    task = TaskFacts(**{**facts, "labels": tuple(facts["labels"]), "metrics": tuple(facts["metrics"])})
+    task = TaskFacts.from_plain(plain["facts"])
     units = {name: np.array(found) for name, found in plain.get("units", {}).items()}
     return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]), units)
 
@@ -101,7 +100,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         scores = [run.scores for run in runs]
         first = scores[0]
         seeds = ", ".join(str(one["seed"]) for one in scores)
-        yield f"{name}: {first['task']} {first['split']}, {first['n']:,} rows, {len(runs)} runs (seeds {seeds})"
+        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *_notes(scores)))
+        yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
         for metric in first["metrics"]:
             mean, deviation = mean_and_deviation([one["metrics"][metric] for one in scores])
             shown = f"{mean:.4f}" + (" (one run)" if deviation is None else f" ± {deviation:.4f}")
@@ -112,6 +112,12 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
                 + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
                 + (f"  BELOW {' and '.join(below)}" if below else "")
             )
+
+
+def _notes(scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what lessens the scores of runs; outputs that name no answer are the mean over runs."""
+    mean = {"unparsable": fmean(one["unparsable"] for one in scores)} if "unparsable" in scores[0] else {}
+    yield from notes_of({**scores[0], **mean})
 
 
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
@@ -136,20 +142,21 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield each later group against the first: difference of means, interval, p-value of a paired bootstrap."""
+    """Yield each later group against the first: difference of means, its interval of 95 %, one-sided p."""
     (base, first), *others = named
     for name, runs in others:
         if any(not run.rows for run in (*first, *runs)):
             yield f"{name} - {base}: a score of an older version lacks its units; remove it, and score it again"
             continue
         for metric in first[0].scores["metrics"]:
-            found = paired_bootstrap(runs, first, metric)
+            found = compare_runs(runs, first, metric)
             yield (
                 f"{name} - {base}: {metric} {found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}], "
                 f"one-sided p {found.p:.3f} over {_unit(first[0].facts)}"
+                + (" and seeds" if found.seeds > 1 else ", one seed")
             )
 
 
 def _unit(facts: TaskFacts) -> str:
     """Return the name of what a bootstrap draws."""
-    return {"tagging": "sentences", "span": "questions", "lm": "texts"}.get(facts.head, "rows")
+    return "sentences" if facts.head == "tagging" else unit_of(facts)

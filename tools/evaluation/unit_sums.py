@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, Entities
 
-__all__ = ["CORPUS_METRICS", "Units", "corpus_units", "entity_units", "mean_units", "value_of"]
+__all__ = ["CORPUS_METRICS", "Units", "corpus_metric", "corpus_units", "entity_units", "mean_units", "value_of"]
 
 Units: TypeAlias = list[list[float]]
 """For each unit numbers that add up over units."""
@@ -66,13 +66,18 @@ def _entities(tags: list[str], *, strict: bool) -> set[tuple[Any, ...]]:
     return {one.to_tuple() for one in Entities([tags], IOB2).entities[0]}
 
 
-def corpus_units(metric: str, texts: Sequence[str], references: Sequence[Sequence[str | None]]) -> Units:
+def corpus_metric(name: str, tokenize: str = "13a") -> Any:
+    """Return sacrebleu's metric bleu or chrf; `tokenize` is BLEU's way to cut texts into words."""
+    return CORPUS_METRICS[name](tokenize=tokenize) if name == "bleu" else CORPUS_METRICS[name]()
+
+
+def corpus_units(metric: Any, texts: Sequence[str], references: Sequence[Sequence[str | None]]) -> Units:
     """Return sacrebleu's statistics of each text.
 
     Args:
-        metric: bleu or chrf.
+        metric: what `corpus_metric` returns.
         texts: predicted.
         references: first references of all texts, then the second ones; None where a text has no more.
     """
-    stats = CORPUS_METRICS[metric]()._extract_corpus_statistics(list(texts), references)
+    stats = metric._extract_corpus_statistics(list(texts), references)
     return [[float(value) for value in one] for one in stats]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 from pathlib import Path
 
@@ -95,6 +96,45 @@ def test_other_layouts_and_what_they_mean(tmp_path: Path) -> None:
     layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
     assert layout == "export with numbers"
     assert reader("rte").facts.labels[rows[0].label] == "entailment"
+
+
+EXPORTS = {
+    "cola": ({"sentence": "a"}, 1), "sst2": ({"sentence": "a"}, 1),
+    "mrpc": ({"sentence1": "a", "sentence2": "b"}, 1), "qqp": ({"question1": "a", "question2": "b"}, 0),
+    "stsb": ({"sentence1": "a", "sentence2": "b"}, 3.8), "mnli": ({"premise": "a", "hypothesis": "b"}, 2),
+    "qnli": ({"question": "a", "sentence": "b"}, 1), "rte": ({"sentence1": "a", "sentence2": "b"}, 0),
+    "wnli": ({"sentence1": "a", "sentence2": "b"}, 1),
+}  # fmt: skip
+"""The fields of each task in the library `datasets`, and a label, which is a number."""
+NAMES = {
+    "mnli": ("entailment", "neutral", "contradiction"),
+    **dict.fromkeys(("qnli", "rte"), ("entailment", "not_entailment")),
+}
+"""Names of the numbers there."""
+
+
+@pytest.mark.parametrize("task", EXPORTS)
+@pytest.mark.parametrize("form", ["table", "table without idx", "lines of JSON"])
+def test_exports_of_hugging_face(tmp_path: Path, task: str, form: str) -> None:
+    fields, label = EXPORTS[task]
+    last = {} if "without" in form else {"idx": 0}
+    rows = [{**fields, "label": label, **last}, {**fields, "label": -1, **last}, {**fields, "label": 9, **last}]
+    lines = [json.dumps(row) for row in rows]
+    if form != "lines of JSON":
+        lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+    _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
+    first = len(lines) - 3
+    texts, facts = tuple(fields.values()), reader(task).facts
+    expected = LabelledText(texts, None, label, first) if task == "stsb" else LabelledText(texts, label, None, first)
+    assert found == [expected, Refused("no_label", first + 1), Refused("bad_label", first + 2)]
+    assert facts.labels == NAMES.get(task, facts.labels)
+    assert "the column label holds '9'" in found[2].detail
+    assert f"tasks.reader.task={task}" in found[2].detail
+
+
+def test_a_broken_first_line_of_json_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"rows\.tsv: line 1: expected JSON lines of rte, but it is no JSON"):
+        rows_of("rte", '{"sentence1": "a", \n', tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -31,5 +31,10 @@ def test_the_first_line_shows_the_fields(tmp_path: Path) -> None:
     require_fields(written(tmp_path, '{"a": {"b": 0}}\n'), Limits(), "a.b")
     with pytest.raises(ConfigurationError, match="fields a and c, got a without c"):
         require_fields(written(tmp_path, '{"a": {"b": 0}}\n'), Limits(), "a", "c")
-    with pytest.raises(ConfigurationError, match="with the fields a, got none without a"):
-        require_fields(written(tmp_path, ""), Limits(), "a")
+    for text, message in (
+        ("", "but the file has no lines"), ('{"a": 1', "but it is no JSON .Expecting"),
+        ("[1]", "but it is no JSON object"),
+        ("\n{}", "but blank line"), (b"\xff\n", "but bad utf8"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=f"line 1: expected JSON lines with the fields a, {message}"):
+            require_fields(written(tmp_path, text), Limits(), "a")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Choices, LabelledText, Question
+from pipeline.task_readers import Choices, LabelledText, Question, Refused
 from tests.pipeline.task_readers.reading import items_of, reader_of, reasons, written
 
 WSC = {"text": "Mark told Pete lies, which Pete had in his book . He was cross.", "label": True,
@@ -34,6 +34,18 @@ def test_pairs_with_a_class(tmp_path: Path, task: str) -> None:
     assert items[0] == LabelledText(texts, label, None, 0)
     assert reasons(items) == {"bad_label": 1, "no_label": 1, "fields": 1}
     assert reader.facts.head == "classification"
+
+
+@pytest.mark.parametrize("task", ROWS)
+def test_classes_may_be_numbers(tmp_path: Path, task: str) -> None:
+    """As exports of Hugging Face have them, -1 in test sets."""
+    row, texts, label = ROWS[task]
+    lines = [{**row, "label": label}, {**row, "label": -1}, {**row, "label": 7}]
+    items = items_of(
+        reader_of("superglue", task=task), written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines))
+    )
+    assert items == [LabelledText(texts, label, None, 0), Refused("no_label", 1), Refused("bad_label", 2)]
+    assert "the field label holds 7" in items[2].detail
 
 
 def test_a_cause_or_an_effect(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
 
 import pytest
 
-from pipeline.task_readers import SourceTarget, text_glue
+from pipeline.task_readers import SourceTarget, TaskFacts, text_glue
 from tests.pipeline.task_readers.reading import items_of, reader_of, reasons, written
 
 PAIR = "index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t{}\n"
@@ -32,7 +33,10 @@ def test_the_words_of_the_paper(tmp_path: Path, task: str) -> None:
     (item,) = items_of(reader, written(tmp_path, text, "rows.tsv"))
     assert isinstance(item, SourceTarget)
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
-    assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (task, "lm", ("exact_match",))
+    official = reader_of("glue", task=task).facts
+    assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (task, "lm", official.metrics)
+    assert task == "stsb" or (target in reader.facts.words and len(reader.facts.words) == len(official.labels))
+    assert TaskFacts.from_plain(json.loads(json.dumps(reader.facts.plain()))) == reader.facts
 
 
 def test_refused_rows_stay_refused(tmp_path: Path) -> None:

@@ -92,3 +92,30 @@ def test_counts(tokenizer: Tokenizer) -> None:
     assert kind.counts["truncated_tokens"] == 22
     assert kind.counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert rows.row(0)["answer_span"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("stride", [None, 1, 9, 16, 300])
+def test_windows_overlap_however_long_the_question_is(tokenizer: Tokenizer, stride: int | None) -> None:
+    """Every answer of at most half of the room that the question leaves lies in some window, wherever it begins."""
+    asked = " ".join(["film"] * 30)
+    context = " ".join(WORDS[:1] * 40)
+    room = 32 - 16 - 3
+    for words in (1, room // 2):
+        for first in range(41 - words):
+            answer = " ".join(WORDS[:1] * words)
+            start = first * (len(WORDS[0]) + 1)
+            kind = made(tokenizer, 32, stride)
+            kind.rows([Question(asked, context, ((start, answer),), "k", 0)])
+            assert kind.counts["notes"]["windows_with_answer"] > 0
+            assert "questions_without_window" not in kind.counts["notes"]
+
+
+def test_a_question_whose_answer_fits_no_window_is_counted(tokenizer: Tokenizer) -> None:
+    kind = made(tokenizer, 16)
+    context = " ".join(WORDS[:1] * 40)
+    items = [Question("film", context, ((0, context),), "k", 0), Question("film", context, ((0, WORDS[0]),), "l", 1),
+             Question("film", context, (), "m", 2)]  # fmt: skip
+    rows = kind.rows(items)
+    assert kind.counts["notes"]["questions_without_window"] == 1
+    assert kind.counts["notes"]["windows_with_answer"] == 1
+    assert kind.counts["notes"]["windows_without_answer"] == len(rows) - 1

@@ -109,7 +109,8 @@ def test_a_lost_shard_is_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("train.tsv", "sentence\tlabel\na\t7\n", "no row of it is an example"),
+        ("train.tsv", "sentence\tlabel\na\t7\n", "no row of it is an example: 1 bad_label; line 2: the column label "
+         "holds '7', the task tasks.reader.task=sst2 knows 0 or 1"),
         ("dev.tsv", "a\tb\tc\n", "dev.tsv: expected a layout of this task"),
         (None, "", "no file of the input has labels"),
     ],
@@ -194,6 +195,27 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path: Path) -> None:
     assert sum(len(labels) for one in (train, dev) for labels in one.values()) == 60
     counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
     assert counts["refused"] == {"excluded": 5}
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_one_file_cannot_be_train_and_a_disjoint_split(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], link: bool
+) -> None:
+    """Without the key all its rows are counted; with it the start is refused before anything is written."""
+    files, recipe = write_task(tmp_path / "files", train=32, dev=0), write_recipe(tmp_path)
+    other = files / "train.tsv"
+    if link:
+        (other := files / "again.tsv").symlink_to(files / "train.tsv")
+    given = [
+        f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]",
+        f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+        f"output={tmp_path / 'out'}",
+    ]
+    assert main(["--config", str(recipe), *given, "tasks.disjoint=true"]) == 64
+    assert "is both train and dev" in capfd.readouterr().err
+    assert main(["--config", str(recipe), *given]) == 0
+    assert open_split(tmp_path / "out" / "tasks" / "sst2", "dev").manifest.config["notes"]["also_in_train"] == 32
+    assert "32 also in train" in capfd.readouterr().out
 
 
 def test_pseudo_labels_may_be_of_texts_of_train(tmp_path: Path) -> None:

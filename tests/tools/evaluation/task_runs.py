@@ -14,6 +14,7 @@ from tests.pipeline.task_files import (
     make_sets,
     make_tagged_sets,
     make_text_sets,
+    make_worded_sets,
 )
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
@@ -59,6 +60,14 @@ def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
     )
 
 
+def worded_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
+    """Make the sets of the small task in words, and a short run of an encoder-decoder that writes the classes."""
+    wide = {"std": 0.2}
+    return _run_of(
+        ranks, folder, make_worded_sets(folder), "lm", steps, model__family="encoder_decoder", model__init=wide
+    )
+
+
 def chat_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
     """Make the sets of the small task of dialogues, and a run of a decoder that learns them."""
     return _run_of(
@@ -69,7 +78,7 @@ def chat_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
 def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int, **more: Any) -> Path:
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={head: {}}, model__dropout={},
-        model__position={"maximum": 64}, data__global_batch=16, steps=steps, data__ignore=["segment_starts"],
+        model__position={"maximum": 64}, data__global_batch=16, steps=steps,
         optimizer__learning_rate=0.01, schedule={"name": "linear", "warmup": 4, "steps": steps}, **more,
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]

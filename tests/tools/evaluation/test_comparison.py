@@ -1,4 +1,4 @@
-"""Means over seeds, and the paired bootstrap against the normal law of the mean difference of rows."""
+"""Means over seeds, and comparisons against the normal law of rows and Welch's t test of seeds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
-from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
+from tools.evaluation.comparison import ScoredRun, compare_runs, mean_and_deviation
 from tools.evaluation.unit_sums import mean_units
 
 FACTS = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
@@ -34,7 +35,7 @@ def test_the_bootstrap_is_near_the_normal_law(right: float) -> None:
     rows = [np.mean([run.predicted == run.answers for run in one], axis=0) for one in (first, second)]
     gaps = (rows[0] - rows[1]).tolist()
     mean, error = statistics.mean(gaps), statistics.pstdev(gaps) / math.sqrt(ROWS)
-    found = paired_bootstrap(first, second, "accuracy")
+    found = compare_runs(first, second, "accuracy", resamples=300)
     assert found.difference == pytest.approx(mean)
     assert found.low == pytest.approx(mean - 1.96 * error, abs=0.25 * error)
     assert found.high == pytest.approx(mean + 1.96 * error, abs=0.25 * error)
@@ -43,23 +44,41 @@ def test_the_bootstrap_is_near_the_normal_law(right: float) -> None:
 
 def test_the_other_way_round() -> None:
     first, second = group(0.72, 1, 0), group(0.7, 1, 10)
-    found, turned = (paired_bootstrap(*pair, "accuracy", resamples=50) for pair in ((first, second), (second, first)))
+    found, turned = (compare_runs(*pair, "accuracy", resamples=50) for pair in ((first, second), (second, first)))
     assert (turned.difference, turned.p) == (-found.difference, found.p)
     assert (turned.low, turned.high) == (pytest.approx(-found.high), pytest.approx(-found.low))
 
 
 def test_equal_groups_are_no_different() -> None:
-    found = paired_bootstrap(group(0.7, 2, 0), group(0.7, 2, 0), "accuracy", resamples=50)
-    assert (found.difference, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
+    found = compare_runs(group(0.7, 1, 0), group(0.7, 1, 0), "accuracy", resamples=50)
+    assert (found.difference, found.low, found.high, found.p, found.seeds) == (0.0, 0.0, 0.0, 1.0, 1)
+    found = compare_runs(group(0.7, 2, 0), group(0.7, 2, 0), "accuracy", resamples=50)
+    assert (found.difference, found.p) == (0.0, pytest.approx(0.5)), "equal runs, of which other seeds may differ"
+    assert found.low == -found.high < 0
 
 
-def test_a_clear_difference_has_the_least_p() -> None:
-    assert paired_bootstrap(group(0.95, 1, 0), group(0.5, 1, 1), "accuracy", resamples=50).p == pytest.approx(1 / 51)
+def test_a_clear_difference_has_a_small_p() -> None:
+    assert compare_runs(group(0.95, 1, 0), group(0.5, 1, 1), "accuracy", resamples=50).p < 1e-6
+
+
+def test_seeds_and_rows_add_up_in_squares() -> None:
+    """The p-value of a group whose seeds differ by more than the rows explain is nearly Welch's; no p is below it."""
+    first, second = ([run for one in enumerate(shares) for run in group(one[1], 1, start + one[0])]
+                     for start, shares in ((0, (0.5, 0.7, 0.9)), (10, (0.4, 0.6, 0.8))))  # fmt: skip
+    values = [[run.value("accuracy", np.arange(ROWS)) for run in runs] for runs in (first, second)]
+    welch = stats.ttest_ind(*values, equal_var=False)
+    found = compare_runs(first, second, "accuracy", resamples=100)
+    assert welch.pvalue / 2 < found.p < welch.pvalue / 2 + 0.02
+    of_rows = np.mean([run.predicted == run.answers for run in first], axis=0) - np.mean(
+        [run.predicted == run.answers for run in second], axis=0
+    )
+    squares = of_rows.var() / ROWS + sum(np.var(one, ddof=1) / 3 for one in values)
+    assert found.error == pytest.approx(math.sqrt(squares), rel=0.05)
 
 
 def test_other_rows_are_not_compared() -> None:
     with pytest.raises(ConfigurationError, match="a comparison needs scores on one set, got 2: a, b"):
-        paired_bootstrap(group(0.7, 1, 0), group(0.7, 1, 1, "b"), "accuracy")
+        compare_runs(group(0.7, 1, 0), group(0.7, 1, 1, "b"), "accuracy")
 
 
 def test_mean_and_deviation() -> None:
@@ -76,6 +95,6 @@ def test_means_of_units_are_compared_like_rows() -> None:
          for run in one] for one in (first, second)
     ]  # fmt: skip
     assert other[0][0].rows == ROWS
-    rows, units = (paired_bootstrap(*pair, "accuracy", resamples=50) for pair in ((first, second), other))
+    rows, units = (compare_runs(*pair, "accuracy", resamples=50) for pair in ((first, second), other))
     assert (rows.difference, rows.low, rows.high) == pytest.approx((units.difference, units.low, units.high))
     assert rows.p == units.p

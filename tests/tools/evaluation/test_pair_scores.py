@@ -21,6 +21,8 @@ from tools.evaluation.predictions import set_rows
 from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of
 from tools.evaluation.task_run import TaskRun
 from tools.lib.trained_model import TrainedModel
+from train.sets.recorded_sets import recorded
+from train.stream.phases import Input
 
 HEADS = {"rows": {"regression": {"pool": "mean"}}}
 READERS = {"rows": "{reader: {name: glue, task: stsb}}",
@@ -55,7 +57,9 @@ def opened(folder: Path, task: str) -> TaskRun:
     of_task = facts_of(train.manifest)
     assert of_task is not None
     (head,) = heads
-    return TaskRun(TrainedModel(model, tokenizer, train, 1), of_task, head, dev, train, 0, "")
+    return TaskRun(
+        TrainedModel(model, tokenizer, (recorded(train.path, Input(train)),), 1), of_task, head, dev, train, 0, ""
+    )
 
 
 def vector(run: TaskRun, ids: list[int]) -> torch.Tensor:

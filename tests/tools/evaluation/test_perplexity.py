@@ -11,6 +11,7 @@ import torch
 
 from model.scoring.causal import log_likelihoods
 from pipeline.errors import ConfigurationError
+from pipeline.shards import open_shards
 from tests.tools.lib.test_trained_model import write_run
 from tests.tools.small_run import example_sets
 from tools.evaluation.perplexity import perplexity_lines, perplexity_scores
@@ -53,13 +54,14 @@ def test_texts_follow_the_end_of_another(decoder: tuple[Path, TrainedModel], tex
 
 def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, TrainedModel]) -> None:
     run, trained = decoder
+    shards = open_shards(Path(trained.sets[0].path))
     rows = [
-        trained.shards.read_block(block).row(number)["input_ids"].tolist()
-        for block in range(len(trained.shards.index))
-        for number in range(len(trained.shards.read_block(block)))
+        shards.read_block(block).row(number)["input_ids"].tolist()
+        for block in range(len(shards.index))
+        for number in range(len(shards.read_block(block)))
     ]
     scores = torch.cat(log_likelihoods(trained.model, rows))
-    found = perplexity_scores(run, trained, trained.shards.path, None, 48)
+    found = perplexity_scores(run, trained, shards.path, None, 48)
     assert (found["window"], found["tokens"]) == (48, len(scores))
     assert found["nats"] == pytest.approx(-float(scores.mean()))
     assert (found["bits_per_byte"], found["first_token"]) == (None, "context")
@@ -97,4 +99,4 @@ def test_what_has_no_perplexity_is_refused(
         perplexity_scores(run, trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1)
     with pytest.raises(ConfigurationError, match="perplexity needs a run that was trained to predict tokens from the"):
-        perplexity_scores(tmp_path, trained, texts, None, None)
+        perplexity_scores(tmp_path, load_trained(tmp_path), texts, None, None)

@@ -14,6 +14,7 @@ from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets
 from tests.tools.evaluation.task_runs import tuned_run
 from tools.evaluation.task_run import open_task_run
+from tools.lib.run_sets import SetPaths
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,18 @@ def test_a_run_and_its_split(tuned: Path) -> None:
 def test_a_split_that_is_not_there(tuned: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"split=test: .* holds no such split, but dev, train"):
         open_task_run(tuned, "test")
+
+
+def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(tuned, tmp_path / "run")
+    sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "moved")
+    opened = open_task_run(run, "dev", given=SetPaths(shards=sets / "train"))
+    assert (opened.shards.path.parent, opened.train.path.parent) == (sets / "dev", sets / "train")
+    config = run / "config.yaml"
+    text = config.read_text(encoding="utf-8").replace(str(tuned.parent / "out"), str(tmp_path / "gone"))
+    config.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"gone/tasks/sst2: no such folder.* data\.shards=MANIFEST"):
+        open_task_run(run, "dev")
 
 
 def test_a_run_for_other_classes(tuned: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import corpus_bleu, corpus_chrf
 
 import tools.evaluation.text_scores
+from pipeline.published.importing import import_tokenizer
 from pipeline.rows import Ragged, Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.tasks.task_rows import record_bytes
+from tests.pipeline.task_files import write_vocabulary
 from tests.shard_sets import fixed
-from tools.evaluation.text_scores import text_metrics, text_scores
+from tools.evaluation.text_scores import text_metrics, text_scores, written_text
 
 ALL = ("exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum")
 FACTS = TaskFacts(name="toy", head="lm", metrics=ALL)
@@ -54,6 +57,19 @@ def test_sentences_in_another_order() -> None:
 def test_rouge_of_other_scripts() -> None:
     facts = TaskFacts(name="toy", head="lm", metrics=("rouge1",))
     assert text_metrics(facts, ["кот сидел"], [["Кот спал"]]) == {"rouge1": 0.5}
+    assert text_metrics(facts, ["हिंदी भाषा"], [["हिंदी बोली"]]) == {"rouge1": 0.5}
+
+
+def test_the_signature_names_the_tokenizer() -> None:
+    records = [{"source": "x", "targets": ["我们喜欢小狗和猫。"]}]
+    rows = Rows(fixed(np.arange(1)), {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)})
+    scored = text_scores(TaskFacts(name="toy", head="lm", metrics=("bleu",)), rows, rows, {0: "我们"}, "und")
+    assert "tok:zh" in scored.signatures["bleu"]
+
+
+def test_special_tokens_are_no_part_of_a_text(tmp_path: Path) -> None:
+    tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
+    assert written_text(tokenizer, [2, 5, 6, 0, 3]) == tokenizer.decode([5, 6]).strip()
 
 
 def test_baselines() -> None:

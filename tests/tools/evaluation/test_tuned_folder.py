@@ -38,9 +38,9 @@ def test_a_table_of_two_folders(tmp_path: Path) -> None:
     groups = [(name, read_scored(tmp_path / name)) for name in ("a", "b")]
     lines = [" ".join(line.split()) for line in table_lines(groups)]
     assert lines == [
-        "a: toy dev, 4 rows, 3 runs (seeds 0, 1, 10)",
+        "a: toy dev, 4 texts, 3 runs (seeds 0, 1, 10)",
         "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 BELOW words",
-        "b: toy dev, 4 rows, 1 runs (seeds 0)",
+        "b: toy dev, 4 texts, 1 runs (seeds 0)",
         "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 BELOW majority and words",
     ]
     (line,) = comparison_lines(groups)
@@ -101,7 +101,7 @@ def test_sentences_are_compared_by_their_sums(tmp_path: Path) -> None:
     groups = [(name, read_scored(tmp_path / name)) for name in units]
     (line,) = comparison_lines(groups)
     assert line.startswith(f"b - a: accuracy {2 / 6 - 4 / 9:+.4f} [")
-    assert line.endswith(" over sentences")
+    assert line.endswith(" over sentences, one seed")
     path.write_text(json.dumps({**plain, "units": {}}), encoding="utf-8")
     (line,) = comparison_lines([groups[0], ("b", read_scored(tmp_path / "b"))])
     assert "lacks its units; remove it" in line

@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
-from tools.evaluation.unit_sums import corpus_units, entity_units, mean_units, value_of
+from tools.evaluation.unit_sums import corpus_metric, corpus_units, entity_units, mean_units, value_of
 
 TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 WORDS = ("a", "small", "cat", "dog", "sees", "the", "house")
@@ -35,7 +35,7 @@ def test_statistics_of_texts(metric: str) -> None:
         [" ".join(WORDS[at] for at in draws.integers(0, 7, 9)) for _ in range(30)] for _ in range(3)
     )
     given: list[str | None] = [text if number % 4 else None for number, text in enumerate(second)]
-    units = np.array(corpus_units(metric, texts, [first, given]))
+    units = np.array(corpus_units(corpus_metric(metric), texts, [first, given]))
     scorer = {"bleu": BLEU, "chrf": CHRF}[metric]()
     for rows in (np.arange(30), draws.integers(0, 30, 30)):
         references = [[side[row] for row in rows] for side in (first, given)]
