@@ -3,7 +3,8 @@
 Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
 
 A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
-uses the former name ends with an error that gives the present one. Files of an earlier version are read within
+uses the former name ends with an error that gives the present one. `SYNONYMS` maps names of other libraries to what a
+message says of them, by the last word of an unknown key. Files of an earlier version are read within
 `former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
 whose key holds a mapping that is written beside its other keys lists it: `BESIDE: ClassVar = {"objective": "name"}`.
 """
@@ -178,7 +179,13 @@ def renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def _renamed(kind: Any) -> dict[str, str]:
     """Return `RENAMED` of a class together with those of its bases."""
-    return {old: new for base in kind.__mro__ for old, new in vars(base).get("RENAMED", {}).items()}
+    return _inherited(kind, "RENAMED")
+
+
+def _inherited(kind: Any, attribute: str) -> dict[str, str]:
+    """Return a mapping that a class declares, together with those of its bases."""
+    bases = getattr(kind, "__mro__", ())
+    return {old: new for base in bases for old, new in vars(base).get(attribute, {}).items()}
 
 
 def _with_present_names(schema: Any, data: Any) -> Any:
@@ -207,6 +214,8 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
         plain = ".".join(part for part in location if not part.isdigit())
         if plain in (renamed := dict(renamed_keys(schema))):
             return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
+        if (meant := _inherited(schema, "SYNONYMS").get(location[-1])) is not None:
+            return f"unknown key '{key}'; use {meant}"
         near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
         hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
         return f"unknown key '{key}'{hint}"

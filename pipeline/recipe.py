@@ -29,6 +29,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 from pipeline.readers import check_options
 from pipeline.registry import Chosen, choose
+from pipeline.synonyms import SYNONYMS
 
 __all__ = ["ExecutorConfig", "InputEntry", "Recipe", "load_recipe", "part_of_stage", "stage_names"]
 
@@ -61,6 +62,8 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
+    unknown: Literal["refuse", "skip"] = "refuse"
+    """files in a folder that no reader knows by content or name, such as pictures: an error, or skipped and listed"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
     """options of the reader; a recipe gives them beside the keys above"""
 
@@ -172,6 +175,8 @@ def _entry(item: Any) -> Any:
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Recipe:
     """Everything that decides a run of the pipeline."""
+
+    SYNONYMS: ClassVar = SYNONYMS
 
     corpus: str
     """name of the corpus; part of every document uid: never change it after the first run"""

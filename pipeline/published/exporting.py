@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,11 +29,12 @@ _DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeReport:
-    """Agreement of an exported tokenizer with the one it was made from.
+    """Agreement of an exported tokenizer, as `AutoTokenizer` reads it, with the one it was made from.
 
     Args:
         texts: texts compared.
-        differing: texts with other ids, by cause: `specials in text`, `white space`, `space mark`, `case`,
+        differing: texts with other ids, by cause. `specials in text`: equal with `split_special_tokens=True`; `special
+            pieces`: the model itself joins the letters of a special token; `white space`, `space mark`, `case`,
             `normalisation`, `digit commas`, `ties`.
         examples: the first differing text of each cause, at most 80 characters of it.
     """
@@ -56,6 +57,8 @@ def export_tokenizer(
 
     Every special token has its name, sentinels and modes are extra special tokens, and the mask takes the space before
     it, so that the ids beside a mask are those of shards. The written file is loaded again and compared on `texts`.
+    Special tokens that a text spells out become their ids there, as whoever writes `[MASK]` expects; in shards they are
+    ordinary text, for which `AutoTokenizer` has `split_special_tokens=True`.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
@@ -136,7 +139,7 @@ def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> 
 
 def probe(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str] = PROBE_TEXTS) -> ProbeReport:
     """Compare the ids of an exported model with those of the tokenizer, and name the cause of each difference."""
-    model.encode_special_tokens = True
+    model.encode_special_tokens = False  # as AutoTokenizer reads it
     differing: dict[str, int] = {}
     examples: dict[str, str] = {}
     for text in texts:
@@ -153,19 +156,26 @@ def _equal(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> bool
 
 def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
     """Return the first change of the text that makes the ids equal; `ties` where equal scores remain."""
-    vocabulary = tokenizer.vocabulary
+    model.encode_special_tokens = True
+    try:
+        if _equal(tokenizer, model, text):
+            return "specials in text"
+        return next((cause for cause, other in _changed(tokenizer, text) if _equal(tokenizer, model, other)), "ties")
+    finally:
+        model.encode_special_tokens = False
+
+
+def _changed(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
+    """Yield causes of a difference, each with the text without it."""
     plain = text
-    for token in np.flatnonzero(vocabulary.special).tolist():
+    for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
         plain = plain.replace(tokenizer.piece(token), "x")
     changed = {
-        "specials in text": plain,
+        "special pieces": plain,
         "space mark": text.replace("\u2581", "x"),
         "white space": " ".join(text.split()),
         "case": text.lower(),
         "normalisation": "".join(character for character in text if character.isascii()),
         "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
     }
-    for cause, other in changed.items():
-        if other != text and _equal(tokenizer, model, other):
-            return cause
-    return "ties"
+    yield from ((cause, other) for cause, other in changed.items() if other != text)

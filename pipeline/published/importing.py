@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,14 +13,14 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline import registry
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.published.own import own_tokenizer
 from pipeline.published.sources import Source, find_source, roles_by_name, sentinels_by_name
 from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers._published import Published
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
-__all__ = ["import_tokenizer"]
+__all__ = ["guesses", "import_tokenizer"]
 
 _ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
@@ -60,14 +61,62 @@ def import_tokenizer(
             )
         for file in own.files:
             shutil.copyfile(file, folder / file.name)
-        return load_tokenizer(folder)
+        with _naming({folder: own.files[0].parent}):
+            return load_tokenizer(folder)
     origin = find_source(source)
     kind = registry.find("pipeline.tokenizers", origin.kind)
+    with _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
+        return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add)
+
+
+def guesses(source: Path, folder: Path) -> list[str]:
+    """Return what a published tokenizer's files do not say, and what was taken instead, one line each.
+
+    Args:
+        source: as given to `import_tokenizer`.
+        folder: what that wrote.
+    """
+    if own_tokenizer(source) is not None:
+        return []
+    origin = find_source(source)
+    found = list(origin.guesses)
+    if origin.kind == "wordpiece" and origin.lower_case is None:
+        does, why = ("is", "no piece has") if Published.load(folder).lower_case else ("is not", "pieces have")
+        found.append(f"no do_lower_case in tokenizer_config.json: text {does} lowered, because {why} capital letters")
+    return found
+
+
+@contextmanager
+def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
+    """Name the user's files in errors about the copies of them, which may be in a folder that is removed."""
+    try:
+        yield
+    except ClozelineError as error:
+        text = str(error)
+        for copy, original in originals.items():
+            text = text.replace(str(copy), str(original))
+        named = any(str(original) in text for original in originals.values())
+        source = next(iter(originals.values()))
+        raise type(error)(text if named else f"{source}: {text.removeprefix('tokenizer: ')}") from error
+
+
+def _import(
+    origin: Source,
+    kind: Any,
+    folder: Path,
+    specials: Mapping[str, str],
+    sentinels: str | Sequence[str],
+    lower_case: bool | None,
+    add: Collection[str],
+) -> Tokenizer:
+    """Write the folder and load it; errors name the files in it."""
     model_file = folder / kind.FILE
     _write_model(origin, model_file)
     pieces, behind = _pieces(origin, kind, model_file)
     names = [*pieces, *behind]
-    roles = {**roles_by_name(names), **_own_roles(origin, kind, model_file), **origin.roles, **(specials or {})}
+    roles = {**roles_by_name(names), **_own_roles(origin, kind, model_file), **origin.roles, **specials}
+    if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
+        roles["pad"] = pad
     marks = _named_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
     added = _lacking(roles, marks, names, add)
     lower = origin.lower_case if lower_case is None else lower_case
@@ -145,6 +194,18 @@ def _own_roles(origin: Source, kind: Any, model_file: Path) -> dict[str, str]:
         return {}
     roles: dict[str, str] = kind.roles(model_file)
     return roles | ({"cls": "<s>", "sep": "</s>"} if origin.fairseq else {})
+
+
+def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:
+    """Return the piece whose id the model's configuration gives as that of the pad, if it stands for no text."""
+    from pipeline.tokenizers.tokenizer_json import read_json
+
+    if not isinstance(origin.pad_id, int) or not 0 <= origin.pad_id < len(names):
+        return None
+    added = read_json(model_file)["added_tokens"] if origin.kind == "tokenizer_json" else ()
+    bare = {*roles.values(), *origin.behind, *(entry["content"] for entry in added if entry["special"])}
+    piece = names[origin.pad_id]
+    return piece if piece in bare and piece != roles.get("unk") else None
 
 
 def _named_sentinels(given: str | Sequence[str], names: Sequence[str]) -> list[str]:

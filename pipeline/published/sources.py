@@ -31,6 +31,10 @@ _WORDPIECE: Final = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", 
 _PLAIN: Final = ("", "Llama", "CodeLlama", "Gemma", "T5", "MT5", "DebertaV2")
 """Classes whose ids are those of the `.model` file, with their own pieces after them."""
 _FAIRSEQ: Final = ("XLMRoberta", "MBart")
+_BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "llama": "Llama", "gemma": "Gemma",
+                         "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "mbart": "MBart"}  # fmt: skip
+"""Families whose folders hold a SentencePiece model, by `model_type` of config.json."""
+_NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
 _T5_SENTINELS: Final = 100
 _MBART_CODES: Final = tuple(
     f"{code[:2]}_{code[2:]}"
@@ -53,6 +57,8 @@ class Source:
         lower_case: whether a WordPiece tokenizer lowers.
         fairseq: whether the ids are those of fairseq.
         steps: what its owner does to a text before the model, and to its pieces.
+        guesses: what its folder does not say, and what was taken instead, one line each.
+        pad_id: id of the pad, as the configuration of its model says.
     """
 
     kind: str
@@ -63,6 +69,8 @@ class Source:
     lower_case: bool | None = None
     fairseq: bool = False
     steps: Sequence[str] = ()
+    guesses: Sequence[str] = ()
+    pad_id: int | None = None
 
 
 def find_source(path: Path) -> Source:
@@ -101,16 +109,19 @@ def _directory(path: Path) -> Source:
     for name in reversed(_CONFIGS):
         config |= _read(path / name)
     family = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
-    if not family and _read(path / "config.json").get("model_type") == "albert":
-        family = "Albert"  # its first folders name the class nowhere
     behind = _behind(path, config)
     facts: dict[str, Any] = {
         "roles": {role: piece for role in _ROLES if (piece := _content(config.get(f"{role}_token")))},
         "behind": list(behind.values()),
         "behind_ids": list(behind),
+        "guesses": [] if config else [_NO_ROLES],
+        "pad_id": _read(path / "config.json").get("pad_token_id"),
     }
     json_file, words = path / "tokenizer.json", path / "vocab.txt"
     models = [path / name for name in _MODEL if (path / name).is_file()] or sorted(path.glob("*.model"))
+    if models and not family:
+        family, guess = _family_of_model(path, models[0].name)
+        facts["guesses"].append(guess)
     if models and family == "Albert":
         return Source(kind="sentencepiece_model", files=(models[0],), steps=_albert_steps(config), **facts)
     if models and family in (*_PLAIN, *_FAIRSEQ):
@@ -120,6 +131,8 @@ def _directory(path: Path) -> Source:
         lower = config.get("do_lower_case")
         return Source(kind="wordpiece", files=(words,), lower_case=lower, **facts)
     if json_file.is_file():
+        if family in _WORDPIECE:
+            facts["guesses"].append(f"no vocab.txt, from which {family}Tokenizer reads: {json_file.name} is taken")
         return Source(kind="tokenizer_json", files=(json_file,), **facts)
     for name in ("vocab.json", "encoder.json"):
         if (path / name).is_file():
@@ -133,6 +146,16 @@ def _directory(path: Path) -> Source:
         f"tokenizer.path {path}: expected a `.model`, vocab.txt, tokenizer.json, or vocab.json with merges.txt in this "
         f"folder, got {', '.join(sorted(file.name for file in path.iterdir())) or 'nothing'}; give a folder with one"
     )
+
+
+def _family_of_model(path: Path, name: str) -> tuple[str, str]:
+    """Return the family of a SentencePiece model whose folder names no class, and the line that says so."""
+    model_type = str(_read(path / "config.json").get("model_type") or "")
+    silent = "no tokenizer_class in tokenizer_config.json"
+    if not model_type:
+        return "", f"{silent}: the ids are taken to be those of {name} itself"
+    family = _BY_MODEL_TYPE.get(model_type, model_type.capitalize())
+    return family, f"{silent}: {name} is read as {family}Tokenizer does, by the model_type {model_type} of config.json"
 
 
 def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from pipeline.errors import IntegrityError, StorageError
+from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.files import parse_json
 from pipeline.format_version import refuse_newer
 from pipeline.repair import repair_of
@@ -31,6 +31,7 @@ from pipeline.rows import FIXED_COLUMNS
 from pipeline.shards.bounded_reading import check_entries, read_regular
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
+from pipeline.shards.raw_texts import explain_texts
 from pipeline.shards.shard_table import (
     ShardFacts,
     ShardTable,
@@ -285,6 +286,7 @@ class Manifest(_Strict):
         """Read and check a manifest, given its path or its folder.
 
         Raises:
+            ConfigurationError: the path is a file or folder of texts, of which no shards were made yet.
             StorageError: there is no manifest.
             ManifestError: it is too large, malformed, or was changed after it was written.
             NewerFormatError: a newer version wrote it.
@@ -293,6 +295,8 @@ class Manifest(_Strict):
         try:
             raw = read_regular(path, SIZE_LIMIT)
         except OSError as error:
+            if (said := explain_texts(path)) is not None:
+                raise ConfigurationError(said) from error
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
         check_entries(path, raw, ENTRY_LIMIT)
@@ -302,6 +306,8 @@ class Manifest(_Strict):
             text = manifest_text(plain)
         except ValueError as error:
             _refuse_newer(path, raw)
+            if (said := explain_texts(path)) is not None:
+                raise ConfigurationError(said) from error
             raise ManifestError(
                 f"{path}: not a manifest of a shard set: {first_problem(error)}; {repair_of(path)}"
             ) from error

@@ -20,7 +20,7 @@ from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import ForeseenTokenizer, Pass, Row, Stage
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output
-from pipeline.published.importing import import_tokenizer
+from pipeline.published.importing import guesses, import_tokenizer
 from pipeline.published.own import OwnTokenizer, own_tokenizer
 from pipeline.published.sources import Source, find_source
 from pipeline.seeding import keyed_hash
@@ -135,6 +135,8 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
             tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
             output.copy(Path(temporary), "tokenizer")
+        for guess in guesses(self.path, output.folder / "tokenizer") if self.options["lower_case"] is None else ():
+            _LOG.warning("tokenizer: guessed: %s", guess)
         facts = output.folder / "tokenizer" / "published.json"  # a tokenizer trained here has none
         added = json.loads(facts.read_text(encoding="utf-8"))["added"] if facts.is_file() else []
         first = tokenizer.vocabulary.size - len(added)

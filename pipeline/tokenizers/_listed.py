@@ -80,6 +80,8 @@ class Listed:
         """Return the text of ids."""
         return self._table.decode(ids)
 
+    decode_part = decode
+
     def piece(self, token: int) -> str:
         """Return the piece."""
         return self._table.names[token]

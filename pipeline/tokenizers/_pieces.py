@@ -152,16 +152,23 @@ class PieceTable:
                 f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand for "
                 f"{held}; the text begins {text[:60]!r}"
             )
-        return Encoding(ids, lambda: self._starts(text, ids))
+        return Encoding(ids, lambda: self._starts(text, ids), lambda: self._ends(text, ids))
 
     def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
         widths = self.lengths.take(ids)
         starts = np.cumsum(widths, dtype=np.int64)
         starts -= widths
-        if text.isascii():
-            return starts
-        lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
-        return (np.cumsum(lead, dtype=np.int64) - 1)[starts]
+        return starts if text.isascii() else _characters_of(text)[starts]
+
+    def _ends(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
+        ends = np.cumsum(self.lengths.take(ids), dtype=np.int64)
+        return ends if text.isascii() else _characters_of(text)[ends - 1] + 1
+
+
+def _characters_of(text: str) -> NDArray[np.int64]:
+    """Return the character that each byte of the UTF-8 of a text belongs to, [bytes]."""
+    lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
+    return np.cumsum(lead, dtype=np.int64) - 1
 
 
 def _opens_word(piece: bytes) -> bool:

@@ -31,12 +31,18 @@ class Encoding:
     Args:
         ids: [tokens] uint16 or uint32.
         starts: what `starts` returns, or a function that computes it when it is first read.
+        ends: a function that computes what `ends` returns; None for a tokenizer whose tokens end with a character.
     """
 
-    __slots__ = ("_starts", "ids")
+    __slots__ = ("_ends", "_starts", "ids")
 
-    def __init__(self, ids: NDArray[Any], starts: NDArray[np.int64] | Callable[[], NDArray[np.int64]]) -> None:
-        self.ids, self._starts = ids, starts
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        starts: NDArray[np.int64] | Callable[[], NDArray[np.int64]],
+        ends: Callable[[], NDArray[np.int64]] | None = None,
+    ) -> None:
+        self.ids, self._starts, self._ends = ids, starts, ends
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -44,6 +50,15 @@ class Encoding:
         if not isinstance(self._starts, np.ndarray):
             self._starts = self._starts()
         return self._starts
+
+    @property
+    def ends(self) -> NDArray[np.int64] | None:
+        """[tokens] character after the last one that each token holds a part of; None if no token ends inside one.
+
+        Byte-level tokens end inside characters: the space and the first byte of a letter are often one token, which
+        `starts` alone would take for a space.
+        """
+        return None if self._ends is None else self._ends()
 
 
 class Tokenizer(Protocol):
@@ -80,7 +95,15 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text; special ids appear as their pieces (`<mask>`), broken UTF-8 as U+FFFD."""
+        """Return the text of all ids of a text, as the tokenizer's own library gives it.
+
+        The space that some tokenizers put in front of a text is removed. Special ids appear as their pieces (`<mask>`),
+        broken UTF-8 as U+FFFD.
+        """
+        ...
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text, with the space that opens a word: `▁mask` is " mask"."""
         ...
 
     def piece(self, token: int) -> str:

@@ -112,6 +112,8 @@ class TrainedSentencepiece:
         """Return the text of ids."""
         return self._table.decode(ids)
 
+    decode_part = decode
+
     def piece(self, token: int) -> str:
         """Return the piece as SentencePiece writes it (`▁the` for " the")."""
         return self._table.names[token]

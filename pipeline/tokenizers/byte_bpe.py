@@ -147,6 +147,8 @@ class ByteBpe(MergedBytes):
         """Return the text of ids."""
         return self._table.decode(ids)
 
+    decode_part = decode
+
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
         """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""
         facts = with_merges(json.loads(self._model.to_str()), merges)

@@ -46,6 +46,8 @@ class SentencepieceModel:
         self._spec = self._facts.normalizer_spec
         decisive = decisive_facts("sentencepiece_model", self._facts)
         self._pieces, self._order = _layout(self._facts, facts)
+        self._pieces_of = np.zeros(len(self._pieces), dtype=np.int64)
+        self._pieces_of[self._order] = np.arange(len(self._order))
         names = [piece.piece for piece in self._pieces]
         self._table = PieceTable([bytes_of(piece) for piece in self._pieces], names)
         self.vocabulary = facts.vocabulary(self._table, decisive)
@@ -87,7 +89,7 @@ class SentencepieceModel:
     def _encoding(self, text: str, prepared: str, row: NDArray[np.int32]) -> Encoding:
         pieces, _ = self._cut(row, self._widths[row]) if self._cuts else (row, None)
         ids = self._order.take(pieces).astype(self.vocabulary.id_dtype)
-        return Encoding(ids, lambda: self._starts(text, prepared, row))
+        return Encoding(ids, lambda: self._bounds(text, prepared, row)[0], lambda: self._bounds(text, prepared, row)[1])
 
     def _cut(self, row: NDArray[np.int32], widths: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return pieces and their widths with those that `digit_commas` cuts."""
@@ -112,8 +114,8 @@ class SentencepieceModel:
                 found[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
         return found
 
-    def _starts(self, text: str, prepared: str, row: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the character of the text at which each token begins.
+    def _bounds(self, text: str, prepared: str, row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the character of the text at which each token begins, and the one after the last that it is made of.
 
         Pieces join to the normalised text, whose characters the library maps to those of the text. An unknown token
         stands for a run of characters; where there is one, the library is asked for the pieces as they are written.
@@ -132,11 +134,21 @@ class SentencepieceModel:
                 f"has {len(normal)}; it begins {text[:60]!r}"
             )
         # The later bytes of a character have no width; they begin where its first byte does.
-        starts = np.asarray(places, dtype=np.int64)[ends - np.maximum(widths, 1)]
-        return sources(text, self._steps)[starts] if self._steps and len(starts) else starts
+        origins = np.asarray(places, dtype=np.int64)
+        if self._steps and len(ends):
+            origins = sources(text, self._steps)[origins[: ends[-1]]]
+        return origins[ends - np.maximum(widths, 1)], origins[ends - 1] + 1
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; the space that the model puts in front of a text is kept."""
+        """Return the text of ids as `sentencepiece` gives it; from the first special id on, the pieces."""
+        tokens = [int(token) for token in ids]
+        special = self.vocabulary.special
+        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        text: str = self._model.decode(self._pieces_of[tokens[:end]].tolist()) if end else ""
+        return text + self._table.decode(tokens[end:])
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
@@ -156,9 +168,12 @@ def _read(path: Path) -> Any:
     try:
         raw = path.read_bytes()
         sentencepiece.SentencePieceProcessor(model_proto=raw)
-        return sentencepiece_model_pb2.ModelProto.FromString(raw)
+        model = sentencepiece_model_pb2.ModelProto.FromString(raw)
     except (OSError, RuntimeError, ValueError) as error:
         raise IntegrityError(f"{path}: not a SentencePiece model ({error}); {repair_of(path)}") from error
+    if not model.pieces:
+        raise IntegrityError(f"{path}: not a SentencePiece model (it has no pieces); {repair_of(path)}")
+    return model
 
 
 def _layout(model: Any, facts: Published) -> tuple[list[Any], NDArray[np.int64]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import tokenizers
@@ -70,10 +70,22 @@ class TokenizerJson(MergedBytes):
         if self._ranked:
             return self._table.encodings(texts, [self._ranked(text).astype(dtype) for text in texts])
         rows = self._model.encode_batch(list(texts), add_special_tokens=False)
-        return [Encoding(np.array(row.ids, dtype=dtype), partial(_starts, row)) for row in rows]
+        return [
+            Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1)) for row in rows
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; the space that the model puts in front of a text is kept."""
+        """Return the text of ids as the file's decoder gives it; from the first special id on, the pieces."""
+        tokens = [int(token) for token in ids]
+        special = self.vocabulary.special
+        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        if not self._facts.get("decoder"):
+            return self._table.decode(tokens)
+        text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
+        return text + self._table.decode(tokens[end:])
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text."""
         return self._table.decode(ids)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
@@ -103,8 +115,9 @@ class TokenizerJson(MergedBytes):
         return _read_text(json.dumps(self._facts), self.FILE)
 
 
-def _starts(row: tokenizers.Encoding) -> NDArray[np.int64]:
-    return np.array([start for start, _ in row.offsets], dtype=np.int64)
+def _bounds(row: tokenizers.Encoding, side: Literal[0, 1]) -> NDArray[np.int64]:
+    """Return the first character of each token, or the one after its last."""
+    return np.array([offsets[side] for offsets in row.offsets], dtype=np.int64)
 
 
 def read_json(path: Path) -> dict[str, Any]:

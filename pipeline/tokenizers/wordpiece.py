@@ -83,6 +83,8 @@ class WordPiece:
         """Return the pieces of a `vocab.txt`, one a line, in the order of their ids."""
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
+            if lines == [""]:
+                raise ValueError("it is empty")
         except (OSError, ValueError) as error:
             raise IntegrityError(
                 f"{path}: not a WordPiece vocabulary, one piece a line ({error}); {repair_of(path)}"
@@ -166,6 +168,10 @@ class WordPiece:
         return pieces or [(self._unknown, 0)]
 
     def decode(self, ids: Iterable[int]) -> str:
+        """Return the words with a space between them."""
+        return self._table.decode(ids).removeprefix(" ")
+
+    def decode_part(self, ids: Iterable[int]) -> str:
         """Return the words, a space before each."""
         return self._table.decode(ids)
 

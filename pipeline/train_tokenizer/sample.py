@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import pyarrow.compute as pc
 
 from pipeline.documents.files import read_batches
+from pipeline.execution.unit_record import require_equal
 from pipeline.kernels.rates import powers
 from pipeline.recorded_file import RecordedFile
 from pipeline.seeding import fraction
@@ -46,9 +47,17 @@ class TrainingText:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts by uid, both sides of a pair. One file is in memory, at most a few times 64 MiB."""
+        """Yield the texts by uid, both sides of a pair. One file is in memory, at most a few times 64 MiB.
+
+        Raises:
+            IntegrityError: they are not the texts that were chosen, after the last of them.
+        """
+        read = 0
         for path in self.files:
-            yield from (text for _, text in sorted(_read(path)))
+            for _, text in sorted(_read(path)):
+                read += len(text.encode())
+                yield text
+        require_equal("train_tokenizer", "bytes of the sample", self.bytes, "bytes learned from", read)
 
 
 def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, Fraction]:

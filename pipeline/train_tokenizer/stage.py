@@ -33,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 class TrainTokenizerConfig:
     """The tokenizer to train: algorithm, size, amount of text."""
 
+    SYNONYMS: ClassVar = {"vocab_size": "'train_tokenizer.size'", "vocabulary_size": "'train_tokenizer.size'"}
+
     name: str = "byte_bpe"
     """algorithm, a file of pipeline/tokenizers/"""
     size: Annotated[int, Field(ge=1, le=2**31)] = 32000
@@ -123,8 +125,9 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         ]  # fmt: skip
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
-        """Show documents, and those that it did not learn from."""
-        return Row(amount(counts["documents_in"], "document"), left_out=(counts["skipped"],))
+        """Show documents, those that it learned from, and those that it did not."""
+        learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
+        return Row(amount(counts["documents_in"], "document"), learned, (("document", counts["skipped"]),))
 
     def check(self, counts: TrainTokenizerCounts) -> None:
         """Check that every document is in the sample, held out, or beyond the budget."""

@@ -12,6 +12,7 @@ from pipeline import registry
 from pipeline.errors import ConfigurationError
 from pipeline.published.exporting import export_tokenizer
 from pipeline.published.importing import import_tokenizer
+from pipeline.published.probe_texts import PROBE_TEXTS
 from pipeline.tokenizers import load_tokenizer, save_tokenizer, trainable
 from tests.pipeline.published import published_files as files
 
@@ -94,8 +95,31 @@ def test_frames(tmp_path):
 
 def test_differences_are_counted_by_cause(tmp_path):
     folder = folders("wordpiece", tmp_path)
-    report = export_tokenizer(folder, tmp_path / "out", texts=["ΟΔΟΣ", "the cat", "x"])
-    assert (report.texts, report.differing, report.examples) == (3, {"case": 1}, {"case": "ΟΔΟΣ"})
+    report = export_tokenizer(folder, tmp_path / "out", texts=["ΟΔΟΣ", "the cat", "the [MASK]"])
+    differing = {"case": "ΟΔΟΣ", "specials in text": "the [MASK]"}
+    assert (report.texts, report.differing, report.examples) == (3, dict.fromkeys(differing, 1), differing)
     folder = folders("xlmr", tmp_path / "x")
     report = export_tokenizer(folder, tmp_path / "out", texts=["the <unk> cat", "the cat"])
-    assert report.differing == {"specials in text": 1}
+    assert report.differing == {"special pieces": 1}
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "t5", "xlmr", "json", *trainable()])
+def test_the_comparison_reads_the_folder_as_transformers_does(tmp_path, name, monkeypatch):
+    """Literal special tokens included: every text that `AutoTokenizer` encodes otherwise is counted."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = folders(name, tmp_path)
+    ours, out = load_tokenizer(folder), tmp_path / "out"
+    pieces = [ours.piece(token) for token in ours.vocabulary.specials.values()]
+    texts = [*PROBE_TEXTS[::7], *(f"the {piece} cat{piece}" for piece in pieces)]
+    report = export_tokenizer(folder, out, texts=texts)
+    theirs = AutoTokenizer.from_pretrained(out)
+
+    def differing(**keys):
+        found = (theirs(text, add_special_tokens=False, **keys).input_ids for text in texts)
+        return [ids != ours.encode([text])[0].ids.tolist() for text, ids in zip(texts, found, strict=True)]
+
+    as_loaded, split = differing(), differing(split_special_tokens=True)
+    mended = sum(before and not after for before, after in zip(as_loaded, split, strict=True))
+    assert sum(report.differing.values()) == sum(as_loaded) > 0
+    assert report.differing.get("specials in text", 0) == mended
+    assert (mended > 0) == ("special pieces" not in report.differing)

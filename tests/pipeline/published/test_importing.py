@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sentencepiece
-from tokenizers import Tokenizer, models, pre_tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from pipeline.published.importing import import_tokenizer
 from pipeline.tokenizers import load_tokenizer
 from tests.pipeline.published import published_files as files
@@ -83,7 +86,7 @@ def test_the_folder_loads_and_words_open_with_white_space(imported, name):
     again = load_tokenizer(tokenizer.vocabulary.folder)
     assert again.vocabulary.fingerprint == tokenizer.vocabulary.fingerprint
     for token in again.encode(["the cat sat. running 中文"])[0].ids.tolist():
-        text = again.decode([token])
+        text = again.decode_part([token])
         special = again.vocabulary.special[token]
         assert again.vocabulary.word_start[token] == ((text[0] in " 中文") and not special)
 
@@ -176,3 +179,92 @@ def test_damaged_files_are_integrity_errors(imported, tmp_path):
             (copy / file).write_bytes(b"\xff\xfe nonsense")
             with pytest.raises(IntegrityError, match=r"not a|not the facts"):
                 load_tokenizer(copy)
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "nonsense": lambda data: b"\xff\xfe nonsense",
+    "twice": lambda data: data + data,
+    "an empty object": lambda data: b"{}",
+}
+
+
+def message(action):
+    try:
+        action()
+    except ClozelineError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "unigram", "bpe", "json", "ours"])
+def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
+    """Not the copy of it, which is in a folder that is gone when the message is read."""
+    source, tokenizer = imported["bpe" if name == "ours" else name]
+    source = tokenizer.vocabulary.folder if name == "ours" else source
+    given = Path(shutil.copytree(source if name == "ours" else source.parent, tmp_path / "given"))
+    for file in sorted(given.iterdir()):
+        whole = file.read_bytes()
+        file.write_bytes(DAMAGE[damage](whole))
+        said = message(lambda: import_tokenizer(given if name == "ours" else given / source.name, tmp_path / "copy"))
+        assert not said or (str(given) in said and str(tmp_path / "copy") not in said)
+        file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("pad_id", "pad"), [("eos", "<|endoftext|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)]
+)
+def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_id, pad):
+    size = len(json.loads(files.byte_level(tmp_path).read_text()))
+    files.directory(tmp_path, "GPT2")
+    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": size - 1 if pad_id == "eos" else pad_id}))
+    tokenizer = import_tokenizer(tmp_path, tmp_path / "out")
+    assert tokenizer.vocabulary.specials.get("pad") == (None if pad is None else size - 1)
+
+
+def test_a_pad_that_the_tokenizer_names_itself_stays(tmp_path):
+    files.wordpiece(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": 4}))
+    assert import_tokenizer(tmp_path, tmp_path / "out").vocabulary.specials["pad"] == 0
+
+
+TEXTS = [
+    "the cat sat", " the cat", "   the cat", "the cat ", "中文東京 の 한국어", " 中文", "ночь naïve Köln", " ночь",
+    "ภาษาไทย", "👩\u200d👧 ½", "", " ", "\n the cat", "un affable", "3.14 1,000", "\u3000x", "a\u2581b", "Ωμ άλ",
+    " مرحبا بالعالم",
+]  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(st.one_of(st.sampled_from(TEXTS), st.text(max_size=20), st.lists(st.sampled_from(files.WORDS)).map(" ".join)))
+def test_a_text_is_decoded_as_its_owner_does(imported, text):
+    """By the owner's library; an unknown token shows as its piece here."""
+    for name in ("unigram", "bpe", "byte_level", "json"):
+        path, tokenizer = imported[name]
+        found = tokenizer.encode([text])[0].ids.tolist()
+        if tokenizer.vocabulary.special[found].any():
+            continue
+        if name in ("unigram", "bpe"):
+            expected = sentencepiece.SentencePieceProcessor(model_file=str(path)).decode(found)
+        elif name == "byte_level":
+            model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
+            model.decoder = decoders.ByteLevel()
+            expected = model.decode(found)
+        else:
+            model = Tokenizer.from_file(str(path))
+            expected = model.decode(found) if model.decoder is not None else tokenizer.decode_part(found)
+        assert tokenizer.decode(found) == expected, name
+
+
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+
+
+@pytest.mark.parametrize("text", ["the cat", " the cat", "the  the", "the the cat "])
+def test_a_file_with_a_decoder_is_decoded_by_it(tmp_path, text):
+    path = files.unigram_json(tmp_path, pre_tokenizer=METASPACE, decoder=METASPACE)
+    tokenizer = import_tokenizer(path, tmp_path / "out")
+    found = tokenizer.encode([text])[0].ids.tolist()
+    assert tokenizer.decode(found) == Tokenizer.from_file(str(path)).decode(found)
+    assert tokenizer.decode_part(found).startswith(" ")

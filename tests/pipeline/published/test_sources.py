@@ -90,3 +90,37 @@ def test_names_tell_roles_and_the_order_of_sentinels():
         "<extra_id_2>",
         "<extra_id_10>",
     ]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "family", "fairseq", "behind"),
+    [("xlm-roberta", "XLMRoberta", True, 1), ("t5", "T5", False, 100), ("albert", "Albert", False, 0)],
+)
+def test_a_model_without_a_class_is_read_by_the_type_of_its_model_and_says_so(
+    tmp_path, model_type, family, fairseq, behind
+):
+    for name, facts in {"spiece.model": {}, "config.json": {"model_type": model_type}}.items():
+        (tmp_path / name).write_text(json.dumps(facts))
+    silent = find_source(tmp_path)
+    said = f"spiece.model is read as {family}Tokenizer does, by the model_type {model_type} of config.json"
+    assert [said in guess for guess in silent.guesses] == [False, True]
+    assert (silent.fairseq, len(silent.behind)) == (fairseq, behind)
+    told = find_source(directory(tmp_path, family))
+    assert told.guesses == []
+    assert (silent.kind, silent.files, silent.fairseq, silent.steps) == (
+        told.kind,
+        told.files,
+        told.fairseq,
+        told.steps,
+    )
+
+
+def test_what_a_folder_does_not_say_is_listed(tmp_path):
+    (tmp_path / "spiece.model").write_text("")
+    assert "the ids are taken to be those of spiece.model itself" in find_source(tmp_path).guesses[1]
+    (tmp_path / "config.json").write_text('{"model_type": "xlnet"}')
+    with pytest.raises(ConfigurationError, match="the ids that XlnetTokenizer gives with"):
+        find_source(tmp_path)
+    (tmp_path / "bert").mkdir()
+    bert = folder_of(tmp_path / "bert", ["tokenizer.json"], "Bert")
+    assert find_source(bert).guesses == ["no vocab.txt, from which BertTokenizer reads: tokenizer.json is taken"]

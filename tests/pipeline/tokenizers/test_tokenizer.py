@@ -82,9 +82,11 @@ def check(tokenizer: Tokenizer, texts: list[str]) -> None:
         # Independently: which character each byte belongs to.
         owners = [place for place, character in enumerate(text) for _ in character.encode()]
         position = 0
-        for token, start in zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True):
+        ends = encoding.ends
+        for number, (token, start) in enumerate(zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True)):
             assert start == owners[position]
             position += len(_piece_bytes(tokenizer, token))
+            assert ends is None or ends[number] == owners[position - 1] + 1
 
 
 def check_lossy(tokenizer: Tokenizer, text: str, encoding: Encoding) -> None:
@@ -95,7 +97,7 @@ def check_lossy(tokenizer: Tokenizer, text: str, encoding: Encoding) -> None:
     assert (np.diff(encoding.starts) >= 0).all()
     assert bool(len(encoding.ids)) >= bool(text.split() and text.isalnum())
     for token, start in zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True):
-        shown = tokenizer.decode([token]).strip()
+        shown = tokenizer.decode_part([token]).strip()
         assert token == unknown or not shown or text[start:].lstrip()[: len(shown)] == shown
 
 
@@ -135,7 +137,9 @@ def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
     joined = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
     whole = tokenizer.encode([text])[0].ids
     # White space at the cuts may be split otherwise; words never are.
-    visible = [[tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode([i]).strip()] for ids in (whole, joined)]
+    visible = [
+        [tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode_part([i]).strip()] for ids in (whole, joined)
+    ]
     assert visible[0] == visible[1]
     check(tokenizer, ["x" * 200_000 + "  " + "y" * 70_000 + " " * 140_000])
 
@@ -169,7 +173,7 @@ def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenize
         return
     space = tokenizer.encode([" the\n中a."])[0].ids.tolist()
     for token in space:
-        text = tokenizer.decode([token])
+        text = tokenizer.decode_part([token])
         assert vocabulary.word_start[token] == (text[0] in " \n中" or _piece_bytes(tokenizer, token)[:1] == b"\xe4")
     assert not (vocabulary.word_start & vocabulary.special).any()
     if tokenizer.LOSS:
@@ -195,7 +199,7 @@ def test_each_word_between_white_space_is_one_word_of_the_vocabulary(tokenizer):
         opens = vocabulary.opens_word(ids)
         opens[0] = True
         firsts = [*np.flatnonzero(opens).tolist(), len(ids)]
-        groups = [tokenizer.decode(ids[start:end]) for start, end in pairwise(firsts)]
+        groups = [tokenizer.decode_part(ids[start:end]) for start, end in pairwise(firsts)]
         assert max(len(group.split()) for group in groups) == 1, text
         if not tokenizer.LOSS:
             assert [word for group in groups for word in group.split()] == text.split()

@@ -1,0 +1,39 @@
+"""Texts that are given where a shard set is expected: the message says how shards are made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["explain_texts"]
+
+_OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary.json", "index.arrow"})
+"""Files of runs, models and tokenizers."""
+
+
+def explain_texts(path: Path) -> str | None:
+    """Return what to say of a path that is no manifest; None where it may be a manifest that is missing or damaged.
+
+    Args:
+        path: the file that was to be read, `FOLDER/manifest.json` where a folder was given.
+    """
+    given = path.parent if path.name == "manifest.json" else path
+    if given == path:
+        what = "a file of texts or tables" if path.is_file() else None
+    else:
+        what = "a folder of texts or tables" if not path.exists() and _holds_texts(given) else None
+    if what is None:
+        return None
+    return (
+        f"{given}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
+        f"input={given} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+    )
+
+
+def _holds_texts(folder: Path) -> bool:
+    """Return whether a folder holds files, none of them of a shard set, and no folder of Clozeline."""
+    if not folder.is_dir():
+        return False
+    names = [entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+    ours = any(folder.glob("*/manifest.json")) or any(folder.glob("*/*/manifest.json")) or any(folder.glob("*shard-*"))
+    return bool(names) and not ours and not _OURS & set(names)

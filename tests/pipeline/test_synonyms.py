@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipeline import registry
+from pipeline.config import describe, validate
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.synonyms import SYNONYMS
+
+OBJECTIVES = [registry.find("pipeline.objectives", name).Options for name in registry.names("pipeline.objectives")]
+KEYS = {key for key, *_ in describe(Recipe)} | {f"corrupt.{key}" for one in OBJECTIVES for key, *_ in describe(one)}
+
+
+def test_every_synonym_leads_to_a_key_that_exists() -> None:
+    for name, text in SYNONYMS.items():
+        named = re.findall(r"'([a-z_.]+)'", text)
+        assert set(named) <= KEYS, name
+        assert named or "`clozeline train`" in text
+        assert name not in KEYS, f"{name} is a key itself"
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ({"max_length": 128}, "unknown key 'max_length'; use 'corrupt.max_length', tokens of a row"),
+        ({"batch_size": 8}, "unknown key 'batch_size'; use it in `clozeline train`"),
+        ({"output_dir": "x"}, "unknown key 'output_dir'; use 'output'"),
+        ({"train_tokenizer": {"vocab_size": 1000}}, "use 'train_tokenizer.size'"),
+        ({"corrupt": [{"name": "masked_lm", "max_length": 64, "mlm_probability": 0.1}]}, "use 'mask_rate'"),
+    ],
+)
+def test_a_key_of_another_library_is_answered_with_ours(plain: dict[str, object], expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        validate(Recipe, {"corpus": "c", **plain}, "command line")
+    assert expected in str(caught.value)
