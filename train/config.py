@@ -27,6 +27,7 @@ from train.logs.config import LogConfig
 from train.logs.profiling import ProfileConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
+from train.synonyms import SYNONYMS
 from train.weights.moving_average import AverageConfig
 from train.zero_config import ZeroConfig
 
@@ -101,6 +102,8 @@ def _words(value: Any) -> Any:
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class TrainConfig:
     """A training run."""
+
+    SYNONYMS: ClassVar = SYNONYMS
 
     model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""

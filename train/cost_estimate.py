@@ -77,7 +77,7 @@ class CostEstimate:
     evaluations: int
     """evaluations of the run"""
     heldout_rows: int
-    """rows of an evaluation, over all held-out sets"""
+    """rows of an evaluation, over all held-out sets, filler left out"""
     heldout_flops: float
     """operations of an evaluation"""
     trained_on: tuple[str, ...]
@@ -86,6 +86,8 @@ class CostEstimate:
     """ZeRO stage of the run"""
     memory: dict[int, MemoryEstimate]
     """by ZeRO stage"""
+    heldout_filler: int = 0
+    """rows that fill the last global batch of each held-out set"""
     batch_tokens: int | None = None
     """tokens of a step at least; its rows are then a mean"""
     on_host: str = ""
@@ -131,7 +133,7 @@ class CostEstimate:
 
     def _filler(self) -> str:
         filler = self.places - self.rows
-        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler > 0.01 * self.places else ""
+        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
 
     def _batch(self, phase: PhaseCost) -> str:
         count = phase.rows_per_step // self.world_size // self.micro_batch
@@ -145,7 +147,8 @@ class CostEstimate:
 
     def _heldout(self) -> Iterator[str]:
         if self.heldout_rows:
-            yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+            filler = f" and {self.heldout_filler:,} of filler" if self.heldout_filler else ""
+            yield f"held-out   {self.heldout_rows:,} rows{filler} in each of {self.evaluations:,} evaluations"
             for name in self.trained_on:
                 yield f"           {name} is also trained on: its loss says nothing about new text"
         else:
@@ -161,9 +164,11 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
     """
     parameters, trained = model.parameters_by_part, {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
-    rows = [
-        batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()
-    ]
+    passes = {
+        name: batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
+        for name, shards in datasets.heldout.items()
+    }
+    rows = [min(len(shards), passes[name]) for name, shards in datasets.heldout.items()]
     flops = [
         _of_a_row(Input(shards, datasets.corruptions[name]), config, model)[1]
         for name, shards in datasets.heldout.items()
@@ -178,6 +183,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         phases=tuple(_phase_costs(config, model, datasets)),
         evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
         heldout_rows=sum(rows),
+        heldout_filler=sum(passes.values()) - sum(rows),
         heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
         trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
         stage=config.zero.stage,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from model.heads import Head
 from train.checkpoint.averages import averages_as_weights
 from train.engine import Engine, MicroBatch, add_sums
 from train.global_batch import next_global_batch, shares
@@ -42,12 +43,14 @@ class Evaluation:
     figures: dict[str, float]
     """"head/name" → what else the head says of its labels, as a share of them"""
     labels: int
-    """labels of all heads"""
+    """predictions of all heads that the means are over, in `unit`s: rows where rows weigh alike"""
     unigram_entropy: float
     """best loss without any context, in nats: the weighted sum of `entropies`; 0 where a head has none"""
     entropies: dict[str, float]
     """head → entropy in nats of the empirical distribution of its own labels, tokens or classes; heads that predict
     something else have none"""
+    unit: str = "labels"
+    """`labels`, `tokens` or `rows`; `predictions` where heads differ"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,14 @@ def _evaluated(
         labels=int(sum(counts.values())),
         unigram_entropy=sum(w * entropies[h] for h, w in heads.items()) if heads.keys() == entropies.keys() else 0.0,
         entropies=entropies,
+        unit=_unit([engine.heads[head] for head in heads]),
     )
+
+
+def _unit(heads: Sequence[Head]) -> str:
+    """Return the unit of the heads' counts."""
+    units = {"row" if head.normalise == "row" else head.unit for head in heads}
+    return f"{units.pop()}s" if len(units) == 1 else "predictions"
 
 
 def _entropies(seen: Sequence[Mapping[str, Counter[int]]]) -> dict[str, float]:

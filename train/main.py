@@ -2,18 +2,26 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-# Replaced, not extended: files beside this one would hide modules of the same name.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if not __package__:  # started as a file; replaced, not extended: files beside it would hide modules of the same name
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from train.stopping import leave_at_interrupt  # noqa: E402 (the path must be right first)
+from train.stopping import leave_at_interrupt
 
-if __name__ == "__main__":
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Train, and end the process with the exit code."""
     leave_at_interrupt()
-    from train.command import main  # takes seconds
+    from train.command import main as train  # takes seconds
 
-    code = main(sys.argv[1:])
+    code = train(arguments)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # all is closed; the interpreter's own end may abort while threads of torch's groups still run
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

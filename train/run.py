@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from model.adaptation import freeze_base
 from model.build import Model, build_model
@@ -33,20 +34,22 @@ from train.early_stopping import check_metric, exhausted
 from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
-from train.logs.curves import results
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
-from train.logs.journal import Journal, read_lines
+from train.logs.journal import Journal
+from train.logs.lines import last_lines
 from train.logs.peak import Peak, peak_of
 from train.logs.profiling import Profiler
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
+from train.logs.reporting import Reporting
 from train.logs.status import read_status
 from train.logs.trackers import check_tracker
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
 from train.sets.datasets import Datasets, open_datasets, open_stream
 from train.sets.task_answers import with_answers
+from train.sets.unread_columns import unread_lines
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
@@ -79,7 +82,7 @@ def dry_run(config: TrainConfig) -> int:
     said, _, fresh = _fill(model, config, begin, datasets.train)
     if config.regularizer is not None and found is None:
         check_anchors(config.regularizer.build(), model, fresh)
-    lines += said
+    lines += [*said, *_unread(datasets, config)]
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         lines += begin.lines(read_status(config.output))
@@ -155,11 +158,11 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     state = replace(_position(begin, stream), base=base)
     with world.together():
         if world.rank == 0:
-            _settle(begin, state, datasets.heldout, journal, announce)
+            _settle(begin, state, datasets, journal, announce)
     checkpoints.prepare()
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    _announce_begin(begin, [*filled, *cost.lines(measured)], peak, display, journal)
+    _announce_begin(begin, [*filled, *_unread(datasets, config), *cost.lines(measured)], peak, display, journal)
     _announce_data(begin, state, datasets, announce)
     supply = LoadingHealth(
         [stream, *(held.stream for held in heldout)], world, config.data.max_damaged_fraction, announce
@@ -171,6 +174,11 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     profiler = _profiler(config, world, announce, display, parts)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     return _finish(job, journal, display, train(job, state))
+
+
+def _unread(datasets: Datasets, config: TrainConfig) -> list[str]:
+    """Return what is said of columns of the training sets that the model leaves unread."""
+    return unread_lines([one.manifest for one in distinct_sets(datasets.phases)], config.model)
 
 
 def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
@@ -187,7 +195,7 @@ def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
 
 
 def _settle(
-    begin: Begin, state: TrainState, heldout: Collection[str], journal: Journal, announce: Callable[..., None]
+    begin: Begin, state: TrainState, datasets: Datasets, journal: Journal, announce: Callable[..., None]
 ) -> None:
     """Change the run directory for the first time, and say what was found there.
 
@@ -197,20 +205,22 @@ def _settle(
     """
     config = begin.config
     before = read_status(config.output)
-    records = read_lines(config.output / "metrics.jsonl")
+    evaluated = before.heldout if before is not None and state.step else {}
+    next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
     lost = _lost(begin, state)
-    settle(config)
+    settle(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
-        journal.track(flatten(redacted(to_plain(config))))
-    journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
+        journal.track(flatten(redacted(to_plain(config))), resumed=begin.saved is not None)
+    facts: dict[str, Any] = {"heldout": evaluated} if evaluated else {}
+    journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s, **facts)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)
     for file in lost:
         announce("records_lost", file=file, steps=state.step)
     if dropped:
         announce("metrics_dropped", lines=dropped)
-    for name in sorted({name for record in records for name in results(record)}.difference(heldout)):
+    for name in sorted(set(evaluated).difference(datasets.heldout)):
         announce("heldout_gone", name=name)
 
 
@@ -272,10 +282,13 @@ def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> 
     journal.event("done" if done else "stop", step=state.step, reason=reason, exit_code=code)
     journal.status("done" if done else "stopped", step=state.step, exit_code=code)
     if job.world.rank == 0:
-        for line in closing_lines(config.output, state, config.steps, reason):
-            display.say(line)
+        reports = Reporting()
+        with reports("closing lines"):
+            for line in closing_lines(config.output, state, config.steps, reason):
+                display.say(line)
         if config.log.report:
-            display.say(f"report {write_report(config, memory)}")
+            with reports("report.html"):
+                display.say(f"report {write_report(config, memory)}")
     return code
 
 

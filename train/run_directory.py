@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +14,14 @@ import psutil
 from pipeline.config import former_names, load_config, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import lock, replacing, sweep
+from train.absolute_paths import with_absolute_paths
 from train.checkpoint.format import steps_in
 from train.checkpoint.state import TrainState, changed_keys
 from train.config import TrainConfig, frozen, present_frozen
 from train.errors import reading_run
+from train.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
+from train.stream.mixture import Phase
+from train.stream.phases import Input
 
 __all__ = ["claim", "read_config", "refuse_output", "settle", "writing"]
 
@@ -25,6 +29,7 @@ _TRACES: Final = frozenset(
     {
         *(".lock", "checkpoints", "config.yaml", "events.jsonl"),
         *("metrics.jsonl", "status.json", "tensorboard"),
+        *(SETS_FILE, TOKENIZER_FOLDER),
     }
 )
 """Files that a start makes before its first step."""
@@ -83,8 +88,10 @@ def refuse_output(config: TrainConfig) -> None:
         )
 
 
-def settle(config: TrainConfig) -> None:
+def settle(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
     """Change the run directory for the first time: write config.yaml and the owner of the lock, and sweep.
+
+    What the directory says of the training sets, with their tokenizer, lets it be read without them and moved.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -92,7 +99,8 @@ def settle(config: TrainConfig) -> None:
     output = config.output
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
-            save_yaml(to_plain(config), temporary)
+            save_yaml(to_plain(with_absolute_paths(config)), temporary)
+        record_sets(output, config.data, phases)
         (output / ".lock").write_text(str(os.getpid()), encoding="utf-8")
         sweep(output)
 

@@ -14,10 +14,14 @@ from typing import Final
 
 import psutil
 
+from pipeline.stop_signals import WARNINGS
+
 __all__ = ["INTERRUPTED", "INTERRUPTED_MESSAGE", "Interrupted", "StopRequest", "leave_at_interrupt"]
 
 INTERRUPTED: Final = 130
 """Exit code after an interrupt from the keyboard outside training."""
+_STOPPED: Final = 75
+"""`train.errors.STOPPED`, which is imported too late for this file."""
 INTERRUPTED_MESSAGE: Final = "interrupted outside training: what was saved is kept, start the same command again"
 
 _FORWARDED_S = 5.0
@@ -35,12 +39,13 @@ class StopRequest:
         self.reason: str | None = None
         self.interrupts = False
         """True while a signal raises `Interrupted` in the main thread, now."""
-        self._first = 0.0
+        self._first: float | None = None
+        """Time of the first SIGTERM or SIGINT."""
         self._previous: dict[signal.Signals, object] = {}
         self._launcher = _launcher()
 
     def __enter__(self) -> StopRequest:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, *WARNINGS):
             self._previous[number] = signal.signal(number, self._receive)
         return self
 
@@ -57,29 +62,34 @@ class StopRequest:
         return self.reason is not None
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self.reason is None:
-            self.reason, self._first = signal.Signals(number).name, now
+        now, told = time.monotonic(), self.reason is not None
+        if number not in WARNINGS:  # which come again, SIGXCPU every second, and before the SIGTERM of the same end
+            if self._first is not None and now - self._first > _FORWARDED_S:
+                os._exit(128 + number)  # the second request: exit at once, the last committed checkpoint is whole
+            self._first = self._first or now
+        if not told:
+            self.reason = signal.Signals(number).name
             if self.interrupts:
                 self.interrupts = False
                 raise Interrupted
-        elif now - self._first > _FORWARDED_S:
-            os._exit(128 + number)  # the second request: exit at once, the last committed checkpoint is whole
 
 
 def leave_at_interrupt() -> None:
-    """End the process at SIGINT with one line, until a `StopRequest` takes over; one process of a machine prints it.
+    """End the process with one line, until a `StopRequest` takes over, at SIGINT or a warning of the scheduler.
+
+    The exit code is 130 or 75. One process of a machine prints the line.
 
     The process exits without an exception, which an import or the start of a library could swallow or replace. Nothing
     has been trained that could be lost.
     """
-    signal.signal(signal.SIGINT, _leave)
+    for number in (signal.SIGINT, *WARNINGS):
+        signal.signal(number, _leave)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _leave(number: int, _frame: FrameType | None) -> None:
     if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
         os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
-    os._exit(INTERRUPTED)
+    os._exit(INTERRUPTED if number == signal.SIGINT else _STOPPED)
 
 
 def _launcher() -> int | None:

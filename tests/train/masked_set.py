@@ -45,7 +45,9 @@ def masked_rows(first_uid: int, count: int) -> Rows:
     return Rows(fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()})
 
 
-def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, name: str = "toy", **options: Any) -> Path:
+def write_masked_sets(
+    folder: Path, *, rows: int = 240, heldout: int = 45, heldout_shards: int = 1, name: str = "toy", **options: Any
+) -> Path:
     """Train and held-out sets below `folder`; returns the training manifest's path."""
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     tokenizer = {
@@ -61,7 +63,8 @@ def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, name:
     write_set(
         folder / "train", [masked_rows(1, half), masked_rows(10_000, rows - half)], name=f"{name}/train", **shared
     )
-    write_set(folder / "heldout", [masked_rows(20_000, heldout)], name=f"{name}/heldout", **shared)
+    of_shards = [masked_rows(20_000 + 1_000 * shard, heldout // heldout_shards) for shard in range(heldout_shards)]
+    write_set(folder / "heldout", of_shards, name=f"{name}/heldout", **shared)
     return folder / "train" / "manifest.json"
 
 

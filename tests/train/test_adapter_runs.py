@@ -14,6 +14,7 @@ from model.adaptation import freeze_base
 from model.build import Model, build_model
 from model.checkpoints import build_checkpoint
 from model.errors import ModelError
+from model.registry import names
 from pipeline.config import load_config
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ClozelineError
@@ -31,14 +32,13 @@ from train.engine import Engine, placement_of
 from train.run import dry_run, run
 from train.run_directory import read_config
 
-ADAPTERS = {
-    "bitfit": "{name: bitfit}",
+SMALL = {
     "bottleneck": "{name: bottleneck, width: 3}",
-    "ia3": "{name: ia3}",
     "lora": "{name: lora, rank: 2, dropout: 0.1}",
     "prefix": "{name: prefix, length: 3}",
     "prompt": "{name: prompt, length: 1}",
 }
+ADAPTERS = {name: SMALL.get(name, f"{{name: {name}}}") for name in names("model.adapters")}
 
 FAST = ("lora", "prompt")
 """Tried at each change; the others follow in the long tests."""

@@ -252,16 +252,17 @@ def test_interrupt_before_training_is_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_interrupt_during_the_imports_is_one_line(tmp_path: Path) -> None:
-    """SIGINT while `train.command` is imported: a module in its place sends it."""
-    (tmp_path / "train").mkdir()
-    for name in ("__init__.py", "main.py", "stopping.py"):
-        (tmp_path / "train" / name).write_bytes((ROOT / "train" / name).read_bytes())
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
+def test_interrupt_during_the_imports_is_one_line(tmp_path: Path, name: str, code: int) -> None:
+    """A signal while `train.command` is imported: a module in its place sends it."""
+    for file in ("train/__init__.py", "train/main.py", "train/stopping.py", "pipeline/stop_signals.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes((ROOT / file).read_bytes())
     (tmp_path / "train" / "command.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nmain = None\n"
+        f"import os, signal\nos.kill(os.getpid(), signal.{name})\nmain = None\n"
     )
     done = typed(sys.executable, str(tmp_path / "train" / "main.py"))
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{INTERRUPTED_MESSAGE}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
 def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:

@@ -8,7 +8,8 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from train import loop
 from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
-from train.evaluate import batches_of_pass
+from train.evaluate import _unit, batches_of_pass
 from train.logs.journal import read_lines
 from train.run import dry_run, run
 from train.stopping import StopRequest
@@ -229,6 +230,16 @@ def test_records_between_two_logged_steps(one_rank: RankPool, tmp_path: Path, sh
     ]
 
 
+def test_the_unit_of_a_loss_is_what_weighs_alike_in_it() -> None:
+    label, by_row, token, row = (
+        SimpleNamespace(unit=unit, normalise=normalise)
+        for unit, normalise in (("label", "label"), ("label", "row"), ("token", "label"), ("row", "label"))
+    )
+    cases = ([label], "labels"), ([by_row, row], "rows"), ([token], "tokens"), ([label, row], "predictions")
+    for heads, unit in cases:
+        assert _unit(cast(Any, heads)) == unit
+
+
 def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two of 16 rows and the end's; their operations are a third of those of as many rows trained on."""
 
@@ -243,6 +254,6 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
-    assert "48 rows in each of 1 evaluations" in told()[0]
+    assert "45 rows and 3 of filler in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
     assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

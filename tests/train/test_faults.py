@@ -116,7 +116,13 @@ def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards:
     assert logged(tmp_path) == logged(base)
 
 
-@pytest.mark.parametrize(("name", "victim"), [("SIGTERM", 1), ("SIGINT", None)])
+@pytest.mark.parametrize(
+    ("name", "victim"),
+    [
+        *(("SIGUSR1", 1), ("SIGINT", None)),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGUSR2", "SIGXCPU")),
+    ],
+)
 def test_signal_stops_all_ranks_after_the_step(
     tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int | None
 ) -> None:

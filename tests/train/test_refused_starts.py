@@ -195,11 +195,11 @@ def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> N
 
 
 def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path) -> None:
-    metrics = folder / "run" / "metrics.jsonl"
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    del lines[0]["checksum"]
-    lines[0]["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
-    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    path = folder / "run" / "status.json"
+    status = json.loads(path.read_text())
+    del status["checksum"]
+    status["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
+    path.write_text(json.dumps(status))
     assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
     events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
     assert [event["name"] for event in events if event["event"] == "heldout_gone"] == ["gone"]

@@ -17,6 +17,7 @@ from train.distributed import World
 from train.logs.journal import read_lines
 from train.run import run
 from train.run_directory import claim, read_config, settle
+from train.stream.phases import open_phases
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
     with claim(config):
         with pytest.raises(ConfigurationError, match="in use by another process"):
             claim(config)
-        settle(config)
+        settle(config, open_phases(config.data))
         with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
             claim(config)
     claim(config).close()

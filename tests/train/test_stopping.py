@@ -12,15 +12,17 @@ from train import stopping
 from train.stopping import StopRequest
 
 
-def test_signals_are_taken_once_and_handlers_put_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
+    number = signal.Signals[name]
+    before = signal.getsignal(number)
     with StopRequest() as stop:
         assert not stop.wanted()
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)  # the same request, forwarded by a launcher
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # the same request, forwarded by a launcher
         assert stop.wanted()
-        assert stop.reason == "SIGTERM"
-    assert signal.getsignal(signal.SIGTERM) is before
+        assert stop.reason == name
+    assert signal.getsignal(number) is before
 
 
 def test_a_second_request_after_a_while_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +34,20 @@ def test_a_second_request_after_a_while_exits_at_once(monkeypatch: pytest.Monkey
     stop._receive(signal.SIGINT, None)
     stop._receive(signal.SIGINT, None)
     assert codes == [130]
+
+
+def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGXCPU comes every second, and SIGTERM minutes after SIGUSR1: the step or the save in between goes on."""
+    codes: list[int] = []
+    clock = iter(range(100, 900, 100))
+    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
+    stop = StopRequest()
+    for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGUSR1):
+        stop._receive(number, None)
+    assert (stop.reason, codes) == ("SIGUSR1", [])
+    stop._receive(signal.SIGTERM, None)
+    assert codes == [143]
 
 
 def test_a_request_ends_a_wait_but_no_step() -> None:

@@ -12,12 +12,12 @@ from model.errors import ModelError
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_choice_sets, make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
 from train.checkpoint.format import steps_in
 from train.config import TrainConfig
 from train.distributed import World
-from train.run import run
+from train.run import dry_run, run
 from train.run_directory import read_config
 
 
@@ -91,6 +91,17 @@ def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
     assert "masked_lm cannot be trained" in said
 
 
+def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No key is needed to leave the segments unread, and one line says that they are."""
+    sets = make_question_sets(tmp_path)
+    config = write_config(
+        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"span": {}},
+        model__position={"maximum": 64}, data__global_batch=16, steps=4,
+    )  # fmt: skip
+    assert dry_run(load_config(TrainConfig, config)) == 0
+    assert capsys.readouterr().out.count("segment_starts stays unread") == 1
+
+
 @pytest.mark.slow
 def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
     """An example of three rows beside one of two: the same losses of one rank and of two."""
@@ -98,7 +109,7 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
     write_config(
         tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"multiple_choice": {}},
         model__dropout={}, model__position={"maximum": 16}, optimizer__learning_rate=0.01, data__global_batch=16,
-        data__ignore=["segment_starts"], steps=60, schedule={"name": "linear", "warmup": 4, "steps": 60},
+        steps=60, schedule={"name": "linear", "warmup": 4, "steps": 60},
         checkpoint={"every": 60},
     )  # fmt: skip
     assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]

@@ -18,6 +18,7 @@ from model.layers.vocabulary import padded_rows
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
 from train.beginning.other_family import translated
+from train.beginning.source_rows import row_multiple
 from train.beginning.source_tokenizer import OtherTokenizer
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -184,7 +185,7 @@ def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, 
     """
     rows, here = len(tensors[_TABLE]), whole_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
-        multiple = next((2**power for power in range(3, 11) if padded_rows(model.vocab_size, 2**power) == rows), None)
+        multiple = row_multiple(rows, model.vocab_size)
         remedy = (
             f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
             if multiple

@@ -36,10 +36,12 @@ def _plain_model(source: Path) -> dict[str, Any]:
     run = source / "config.yaml"
     if not run.is_file():
         from model.checkpoints import read_checkpoint  # torch, which most readers of a configuration do without
+        from train.beginning.source_rows import table_multiple
 
-        config = read_checkpoint(source).config
+        checkpoint = read_checkpoint(source)
+        config = checkpoint.config
         plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
-        return plain
+        return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
     with former_names(), reading_run(run, "model.init_from: "):
         model = load_config(dict[str, Any], run).get("model")
         if not isinstance(model, dict):

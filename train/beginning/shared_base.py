@@ -13,12 +13,12 @@ from model.build import Model, build_heads
 from model.checkpoints import parameter_shapes
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
-from pipeline.shards import open_shards
 from train.beginning.initial_weights import open_model
 from train.beginning.whole_weights import read_whole
 from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
+from train.sets.recorded_sets import read_sets
 
 __all__ = ["SharedBase"]
 
@@ -61,7 +61,7 @@ class SharedBase:
         config = read_config(run, read_state(index))
         if config.model.adapter is None or config.model.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it by itself")
-        rows = open_shards(config.data.first_set).manifest.tokenizer.vocab_size
+        rows = read_sets(run, config.data)[0].tokenizer.vocab_size
         weights = read_whole(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:
             self._begin(config.model.init_from.expanduser(), rows, weights)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from model.checkpoints import imported_tokenizer
 from pipeline.errors import ConfigurationError, StorageError
-from pipeline.shards import ShardSet, open_shards
+from pipeline.shards import ShardSet
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from train.checkpoint.format import steps_in
 from train.run_directory import read_config
+from train.sets.recorded_sets import read_sets, tokenizer_of_run
 
 __all__ = ["OtherTokenizer", "compare_tokenizers"]
 
@@ -65,7 +66,7 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
 
 def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
     """Return the ids that another tokenizer gives to the text of an id; none for a special one and half a character."""
-    text = "" if here.vocabulary.special[token] else here.decode([token])
+    text = "" if here.vocabulary.special[token] else here.decode_part([token])
     return () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
 
 
@@ -79,7 +80,7 @@ def _folder(source: Path) -> Path | None:
         beside = source / "tokenizer"
         return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
     try:
-        return _of_set(open_shards(read_config(source).data.first_set))
+        return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
     except (ConfigurationError, StorageError):
         return None
 

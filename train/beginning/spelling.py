@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from model.config import ModelConfig
 from model.registry import find
 from pipeline.shards import ShardSet
-from pipeline.tokenizers import find_tokenizer, load_tokenizer
+from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 
-__all__ = ["spellings_of"]
+__all__ = ["spellings_by", "spellings_of"]
 
 
-def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:
+def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list[bytes] | None:
     """Return the UTF-8 of each token's piece; None where the family of the model reads no characters.
 
     Args:
         model: what is built.
-        shards: the set that it is trained on; its tokenizer is looked for above it.
+        tokenizer: called where the family reads characters.
+    """
+    if not find("model.families", model.family).spelled:
+        return None
+    found = tokenizer()
+    return [found.piece(token).encode() for token in range(found.vocabulary.size)]
+
+
+def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:
+    """Return the same by the tokenizer above a shard set.
 
     Raises:
         ConfigurationError: the tokenizer is not found.
         IntegrityError: its files are damaged.
     """
-    if not find("model.families", model.family).spelled:
-        return None
-    tokenizer = load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint))
-    return [tokenizer.piece(token).encode() for token in range(tokenizer.vocabulary.size)]
+
+    def tokenizer() -> Tokenizer:
+        return load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint))
+
+    return spellings_by(model, tokenizer)

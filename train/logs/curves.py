@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.charts.curves import Series, areas, lines
-from train.logs.display import heldout_title
+from train.logs.display import counted, heldout_title
 from train.logs.journal import read_lines
 
 __all__ = [
@@ -151,8 +151,8 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 
 
 def entropy_title(name: str, result: Record) -> str:
-    """Return the title of an entropy with the number of labels it rests on: few labels have a lower one."""
-    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {result['labels']:,} labels"
+    """Return the title of an entropy with the number of predictions it rests on: few have a lower one."""
+    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {counted(result)}"
 
 
 def _named(run: RecordedRun, runs: Sequence[RecordedRun], alone: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -12,8 +14,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pipeline.configuration.redaction import redacted_text
+from train.logs.reporting import Reporting
 
-__all__ = ["Display", "heldout_title", "summary"]
+__all__ = ["Display", "counted", "heldout_title", "summary"]
+
+
+class _Lines(Console):
+    """A console for lines that nobody may read any more: training continues when the reader of a pipe has gone."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more; rich itself would end the process with code 1."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Display:
@@ -35,7 +47,8 @@ class Display:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.console = console or Console(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
+        self.console = console or _Lines(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
+        self._reports = Reporting()
         self._steps = steps
         self._seconds, self._clock = seconds, clock
         self._first: tuple[int, float] | None = None
@@ -67,10 +80,15 @@ class Display:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self.console.print(redacted_text(text))
+        with self._reports("standard output"):
+            self.console.print(redacted_text(text))
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Show a step's record: on a terminal always, else where a line is due, the first and the last one too."""
+        with self._reports("lines of steps"):
+            self._show(record)
+
+    def _show(self, record: Mapping[str, Any]) -> None:
         step, now = record["step"], self._clock()
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, record["tokens_per_s"]))
@@ -93,9 +111,14 @@ class Display:
             figures = "".join(f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items())
             self.say(
                 f"  {heldout_title(name)} at step {step}: loss {evaluation['loss']:.4f}"
-                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {evaluation['labels']} labels"
+                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {counted(evaluation)}"
                 f"{figures}"
             )
+
+
+def counted(evaluation: Mapping[str, Any]) -> str:
+    """Return the number of predictions that a held-out loss is the mean of, with their unit: `256 rows`."""
+    return f"{evaluation['labels']:,} {evaluation.get('unit', 'labels')}"
 
 
 def heldout_title(name: str) -> str:

@@ -19,10 +19,12 @@ from typing import Any, Final
 import psutil
 
 from pipeline.configuration.redaction import redacted
-from pipeline.errors import StorageError, message_text
-from pipeline.files import parse_json, process_start, replacing
-from pipeline.sealed_json import sealed, unsealed
+from pipeline.errors import message_text
+from pipeline.files import process_start, replacing
+from pipeline.sealed_json import sealed
 from train.logs.config import LogConfig
+from train.logs.lines import last_lines, read_lines, unreadable_lines
+from train.logs.reporting import Reporting
 from train.logs.trackers import Tracker, open_tracker
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes", "unreadable_lines"]
@@ -48,8 +50,11 @@ class Journal:
         self._tracker: Tracker | None = None
         self._failed = False
         self._warned = False
+        self._reports = Reporting()
         self._last: dict[str, Any] = {}
         """The object that was written last; empty where that did not work."""
+        self._last_bytes = 0
+        """Length of its line."""
         self._held: list[tuple[str, dict[str, Any]]] | None = []
         """Events before `begin`, with what they say; None after it."""
         self._epoch = time.time() - time.monotonic()
@@ -67,9 +72,10 @@ class Journal:
         return self._epoch + time.monotonic()
 
     def begin(self, step: int, checkpoint: str | None = None) -> int:
-        """Begin to write; return the number of lines of metrics that could not be read and are left out.
+        """Begin to write; return the number of lines that could not be read among those that are cut off.
 
         A start that is refused before has changed nothing. Later metrics are cut off: a resumed run writes them again.
+        The lines before are not read, however many there are; who reads them leaves out damaged ones.
 
         Args:
             step: steps done.
@@ -77,38 +83,57 @@ class Journal:
         """
         if not self._writes:
             return 0
-        path = self.directory / "metrics.jsonl"
-        lines, lost = _read(path)
-        read = [line for line in lines if isinstance(line.get("step"), int)]
-        dropped = lost + len(lines) - len(read)
-        kept = [line for line in read if line["step"] <= step]
-        with replacing(path) as temporary:
-            temporary.write_bytes(b"".join(map(_line, kept)))
-        self._last = kept[-1] if kept else {}
+        dropped = self._cut(self.directory / "metrics.jsonl", step)
         held, self._held = self._held or [], None
         for event, fields in held:
             self._append("events.jsonl", {"event": event, **fields})
         self.status("running", step=step, checkpoint=checkpoint)
         if self.config.tensorboard:
-            with warnings.catch_warnings():
+            with self._reports("TensorBoard"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 from torch.utils.tensorboard import SummaryWriter
 
                 self._board = SummaryWriter(str(self.directory / "tensorboard"), purge_step=step + 1)
         return dropped
 
-    def track(self, config: Mapping[str, Any]) -> None:
+    def _cut(self, path: Path, step: int) -> int:
+        """Cut off the lines after the last one of `step` or before; return how many of them could not be read."""
+        lost, end = 0, 0
+        for line in last_lines(path):
+            found = None if line.record is None else line.record.get("step")
+            if isinstance(found, int) and found <= step:
+                self._last, self._last_bytes, end = line.record or {}, line.stop - line.start, line.stop
+                break
+            lost += not isinstance(found, int)
+        with path.open("ab") as file:
+            file.truncate(end)
+        if end:
+            with path.open("r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # a kill tore off no more than the end of the line
+                    file.write(b"\n")
+                    self._last_bytes += 1
+        return lost
+
+    def track(self, config: Mapping[str, Any], *, resumed: bool = False) -> None:
         """Begin a run at the service that the configuration names, if any, or continue it there.
 
         Args:
             config: of the run, with dotted keys, without secrets.
+            resumed: whether steps were done before: then a service that refuses ends sending, and not the run.
 
         Raises:
             ConfigurationError: the service refuses.
             OSError: the run directory cannot be written.
         """
-        if self._writes and self.config.tracker is not None:
+        if not self._writes or self.config.tracker is None:
+            return
+        try:
             self._tracker = open_tracker(self.config.tracker, self.directory, config)
+        except Exception as error:
+            if not resumed:
+                raise
+            sys.stderr.write(f"warning: {error}; training continues, and sends nothing\n")
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
@@ -125,7 +150,7 @@ class Journal:
             self.step({**record, **fields})
             return
         written = {**self._last, **_finite(fields)}
-        self._last = written if self._append("metrics.jsonl", written, instead_of=self._last) else {}
+        self._last = written if self._append("metrics.jsonl", written, instead_of=self._last_bytes) else {}
         self._draw(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
@@ -145,7 +170,7 @@ class Journal:
         try:
             with replacing(self.directory / "status.json", durable=False) as temporary:
                 temporary.write_text(json.dumps(sealed(self._status), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
+        except Exception as error:
             self._warn(error)
 
     def beat(self) -> None:
@@ -168,30 +193,37 @@ class Journal:
     def close(self) -> None:
         """Flush what is buffered."""
         if self._board is not None:
-            self._board.close()
+            with self._reports("TensorBoard"):
+                self._board.close()
             self._board = None
         if self._tracker is not None:
             tracker, self._tracker = self._tracker, None
             self._sent(lambda: tracker.end(failed=self._failed))
 
-    def _append(self, name: str, record: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None = None) -> bool:
-        """Append an object, or put it in the place of the last one of the file; return whether that worked."""
+    def _append(self, name: str, record: Mapping[str, Any], *, instead_of: int = 0) -> bool:
+        """Append an object, in the place of the last bytes of the file; return whether that worked."""
         try:
-            with (self.directory / name).open("ab" if instead_of is None else "r+b") as file:
-                if instead_of is not None:
-                    file.seek(-len(_line(instead_of)), os.SEEK_END)
-                file.write(_line(record))
+            line = _line(record)
+            with (self.directory / name).open("r+b" if instead_of else "ab") as file:
+                if instead_of:
+                    file.seek(-instead_of, os.SEEK_END)
+                file.write(line)
                 file.truncate()
-        except OSError as error:
+        except Exception as error:  # also of a value that JSON does not know
             self._warn(error)
             return False
+        if name == "metrics.jsonl":
+            self._last_bytes = len(line)
         return True
 
     def _draw(self, step: int, record: Mapping[str, Any]) -> None:
         figures = numbers(_finite(record)) if self._board is not None or self._tracker is not None else {}
         if self._board is not None:
-            for tag, value in figures.items():
-                self._board.add_scalar(tag, value, step)
+            board, self._board = self._board, None
+            with self._reports("TensorBoard"):
+                for tag, value in figures.items():
+                    board.add_scalar(tag, value, step)
+                self._board = board
         if (tracker := self._tracker) is not None:
             self._sent(lambda: tracker.log(figures, step))
 
@@ -203,7 +235,7 @@ class Journal:
             self._tracker = None
             sys.stderr.write(f"{self.config.tracker}: {error}; training continues, and sends no more\n")
 
-    def _warn(self, error: OSError) -> None:
+    def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
             sys.stderr.write(
@@ -214,43 +246,6 @@ class Journal:
 def _line(record: Mapping[str, Any]) -> bytes:
     """Return an object as a line that holds a hash of itself: in text, a changed digit would pass for another loss."""
     return f"{json.dumps(sealed(record))}\n".encode()
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing.
-
-    Lines of earlier versions hold no hash of themselves.
-
-    Raises:
-        StorageError: it cannot be read.
-        NewerFormatError: a newer version wrote a line of it.
-    """
-    return _read(path)[0]
-
-
-def unreadable_lines(path: Path) -> int:
-    """Return the number of lines of a JSON lines file that `read_lines` leaves out, blank ones aside."""
-    return _read(path)[1]
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the objects of a JSON lines file, and the number of its other lines, blank ones aside."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
-    except OSError as error:
-        raise StorageError(
-            f"{path}: cannot be read ({error.strerror or error}); move it away, a start of the run begins it again"
-        ) from error
-    lines: list[dict[str, Any]] = []
-    lost = 0
-    for line in content.split(b"\n"):
-        try:
-            lines.append(unsealed(parse_json(line), path))
-        except ValueError:  # also of bytes that are no UTF-8
-            lost += bool(line.strip())
-    return lines, lost
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

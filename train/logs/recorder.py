@@ -18,8 +18,10 @@ from train.global_batch import GlobalBatch, shares
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.gradient_noise import estimate
-from train.logs.journal import Journal, read_lines, resident_bytes
+from train.logs.journal import Journal, resident_bytes
+from train.logs.lines import last_lines
 from train.logs.peak import Peak
+from train.logs.reporting import Reporting
 from train.logs.spikes import Spikes
 
 __all__ = ["Recorder", "announcer", "memory_by_rank"]
@@ -32,7 +34,7 @@ _SAID: Final = {
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
-    "metrics_dropped": "metrics.jsonl: {lines} lines cannot be read, torn or damaged, and are left out",
+    "metrics_dropped": "metrics.jsonl: {lines} lines after the checkpoint cannot be read, torn or damaged, and are cut off",
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
     "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
@@ -68,8 +70,12 @@ class Recorder:
         self._cost, self._peak = cost, peak
         self._measured = False
         self._skipped_blocks = 0.0
-        bar = engine.config.log.spike if engine.world.rank == 0 else None
-        self._spikes = None if bar is None else Spikes(bar, read_lines(journal.directory / "metrics.jsonl"))
+        self._reports = Reporting()
+        self._spikes: Spikes | None = None
+        if engine.world.rank == 0 and (bar := engine.config.log.spike) is not None:
+            with self._reports("spikes of the loss"):
+                lines = last_lines(journal.directory / "metrics.jsonl")
+                self._spikes = Spikes(bar, (line.record for line in lines if line.record is not None))
 
     def step(
         self,
@@ -96,7 +102,8 @@ class Recorder:
         Raises:
             IntegrityError: too many blocks of a set are skipped.
         """
-        self._supply.note(state.step, batch.waited, seconds)
+        with self._reports("the health of the data"):
+            self._supply.note(state.step, batch.waited, seconds)
         if result.skipped:
             self._skipped(state, batch)
         self._measure_once(state.step)
@@ -106,20 +113,17 @@ class Recorder:
         counters = self._supply.counters()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *map(float, sums.values()), *counters.values()])
-        record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds)
+        noise = self._noise(result, self._rows(batch))
         # a sum has the type of its terms: blocks stay whole numbers
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
-        self._judge(record, self._rows(batch))
-        self._write(
-            {
-                **record,
-                "cpu_s": worked,
-                "learning_rate": learning_rate,
-                "stream": {**stream, "waited_share": batch.waited / seconds},
-            }
-        )
+        with self._reports("records of steps"):
+            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, noise)
+            with self._reports("spikes of the loss"):
+                self._judge(record, self._rows(batch))
+            health = {**stream, "waited_share": batch.waited / seconds}
+            self._write({**record, "cpu_s": worked, "learning_rate": learning_rate, "stream": health})
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
             self._supply.name_skipped(state.step)
@@ -136,12 +140,13 @@ class Recorder:
         Raises:
             IntegrityError: too many blocks of a set are skipped.
         """
-        heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
-        place = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
-        place["flops"] = self._cost.flops_until(state.samples)
-        self._journal.extend(place, {"heldout": heldout})
-        self._display.heldout(state.step, heldout)
-        self._journal.status("running", heldout=heldout)
+        with self._reports("results on held-out sets"):
+            heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
+            place = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
+            place["flops"] = self._cost.flops_until(state.samples)
+            self._journal.extend(place, {"heldout": heldout})
+            self._journal.status("running", heldout=heldout)
+            self._display.heldout(state.step, heldout)
         self._supply.name_skipped(state.step)
 
     def averaging(self, state: TrainState) -> None:
@@ -158,6 +163,7 @@ class Recorder:
         result: StepResult,
         totals: Mapping[str, float],
         seconds: float,
+        noise: Mapping[str, Any],
     ) -> dict[str, Any]:
         config, counts = self._engine.config, batch.counts
         means = shares(totals, counts)
@@ -174,7 +180,7 @@ class Recorder:
             "losses": losses,
             **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
             "gradient_norm": result.gradient_norm,
-            **self._noise(result, rows),
+            **noise,
             "skipped": state.skipped,
             "tokens": state.tokens,
             "flops": flops,
@@ -246,14 +252,16 @@ def _device_memory(device: torch.device) -> dict[str, int]:
 
 def announcer(journal: Journal, display: Display) -> Callable[..., None]:
     """Return a function that writes an event, and shows the events that a person should know."""
+    reports = Reporting()
 
     def announce(event: str, **fields: Any) -> None:
-        journal.event(event, **fields)
-        if event == "save":
-            journal.status("running", checkpoint=fields["checkpoint"])
-        elif event in _SAID:
-            shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
-            display.say(_SAID[event].format(shares=shares, **fields))
+        with reports("events"):
+            journal.event(event, **fields)
+            if event == "save":
+                journal.status("running", checkpoint=fields["checkpoint"])
+            elif event in _SAID:
+                shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
+                display.say(_SAID[event].format(shares=shares, **fields))
 
     return announce
 

@@ -13,8 +13,9 @@ from pipeline.html_page import facts, folded, grid, page, section, table, write_
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig, flatten
 from train.logs.curves import RecordedRun, curves, entropy_title, last_heldout, noise_scales, read_run, results
-from train.logs.display import heldout_title
-from train.logs.journal import read_lines
+from train.logs.display import counted, heldout_title
+from train.logs.lines import first_lines, last_lines, read_lines
+from train.logs.status import read_status
 
 __all__ = ["closing_lines", "write_report"]
 
@@ -54,17 +55,17 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
     """Return what a person wants to read at the end; `reason` of a stop, None where all is done."""
-    everything = read_lines(output / "metrics.jsonl")
-    records = [record for record in everything if record.get("loss") is not None]
     ending = "done" if reason is None else f"stopped ({reason})"
-    said = [f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, {state.tokens:,} tokens"]
-    if records:
-        first, final = records[0], records[-1]
-        said.append(f"loss {first['loss']:.4f} at step {first['step']}, {final['loss']:.4f} at step {final['step']}")
+    said = [f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"]
+    path, status = output / "metrics.jsonl", read_status(output)
+    first = next((one for one in first_lines(path) if one.get("loss") is not None), None)
+    last = next((one.record for one in last_lines(path) if one.record and one.record.get("loss") is not None), None)
+    if first is not None and last is not None:
+        said.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
     if state.skipped:
         said.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
-    for name, result in last_heldout(everything).items():
-        loss, entropy, labels = result["loss"], result["unigram_entropy"], f"{result['labels']:,} labels"
+    for name, result in results({} if status is None else {"heldout": status.heldout}).items():
+        loss, entropy, labels = result["loss"], result["unigram_entropy"], counted(result)
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         said.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
@@ -110,12 +111,12 @@ def _heldout(records: Sequence[Record]) -> str:
             record["step"],
             _figure(result["loss"]),
             f"{result['unigram_entropy']:.4f}" if result["unigram_entropy"] else "",
-            result["labels"],
+            counted(result),
         )
         for record in records
         for name, result in results(record).items()
     ]
-    header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "labels"]
+    header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "mean over"]
     return table(header, rows) if rows else ""
 
 

@@ -20,14 +20,22 @@ _SIGMA: Final = 1.4826
 
 
 class Spikes:
-    """The last values of what is judged; a resumed run takes them from its records, so that it judges alike."""
+    """The last values of what is judged; a resumed run takes them from its records, so that it judges alike.
 
-    def __init__(self, bar: float, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take the deviations above which a value is a spike, and the records so far."""
+    Args:
+        bar: deviations above which a value is a spike.
+        latest_first: the records so far, from the last one back; no more of them are taken than are compared with.
+    """
+
+    def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
         self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in _JUDGED}
-        for record in records:
-            self.judge(record)
+        for record in latest_first:
+            for key, values in self._values.items():
+                if (value := _value(record, key)) is not None and len(values) < _WINDOW:
+                    values.appendleft(value)
+            if all(len(values) == _WINDOW for values in self._values.values()):
+                break
 
     def judge(self, record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         """Add the record of a step; return what is too high there: value, median and deviations above it.
@@ -36,13 +44,17 @@ class Spikes:
         """
         found = {}
         for key, values in self._values.items():
-            value = record.get(key)
-            if not isinstance(value, int | float) or not math.isfinite(value):
+            if (value := _value(record, key)) is None:
                 continue
             if len(values) >= _LEAST and (above := deviations(value, values)) > self.bar:
                 found[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
         return found
+
+
+def _value(record: Mapping[str, Any], key: str) -> float | None:
+    value = record.get(key)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def deviations(value: float, values: Iterable[float]) -> float:

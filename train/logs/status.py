@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ class RunStatus:
     """name of the newest checkpoint"""
     process: str
     """its number and its host"""
+    heldout: Mapping[str, Any] = field(default_factory=dict)
+    """results of the last evaluation, by held-out set"""
 
     @property
     def text(self) -> str:
@@ -71,6 +74,7 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
+        heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
     )
 
 

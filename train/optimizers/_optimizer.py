@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from train.synonyms import SYNONYMS
 from train.weights.flats import Layout
 
 __all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
@@ -27,6 +28,8 @@ AVERAGE: Final = "average"
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OptimizerOptions:
     """Options that every optimizer has."""
+
+    SYNONYMS: ClassVar = SYNONYMS
 
     learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
     weight_decay: float = Field(

@@ -13,6 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from train.synonyms import SYNONYMS
 
 __all__ = ["Schedule", "ScheduleOptions"]
 
@@ -20,6 +21,8 @@ __all__ = ["Schedule", "ScheduleOptions"]
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScheduleOptions:
     """Options that every schedule has."""
+
+    SYNONYMS: ClassVar = SYNONYMS
 
     warmup: int = Field(
         default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"

@@ -22,7 +22,7 @@ from train.stream.online_corruption import Corruption, corruption_of
 from train.stream.phases import Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
 
-__all__ = ["Datasets", "check_languages", "check_length", "open_datasets", "open_stream"]
+__all__ = ["Datasets", "check_languages", "check_length", "heldout_paths", "open_datasets", "open_stream"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
             f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
             f"only {', '.join(sorted(served))}"
         )
-    heldout = {name: open_shards(path, options=data.store) for name, path in _heldout_paths(config).items()}
+    heldout = {name: open_shards(path, options=data.store) for name, path in _evaluated_paths(config).items()}
     if config.optimizer.type.follows_heldout and not heldout:
         raise ConfigurationError(
             f"data.heldout: {config.optimizer.name} follows the held-out loss, and there is no held-out set beside "
@@ -124,17 +124,20 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
     )
 
 
-def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
-    given = config.data.heldout
-    if config.evaluate.max_rows == 0:
-        return {}
+def _evaluated_paths(config: TrainConfig) -> dict[str, Path]:
+    return {} if config.evaluate.max_rows == 0 else heldout_paths(config.data)
+
+
+def heldout_paths(data: DataConfig) -> dict[str, Path]:
+    """Return the held-out sets by name: those that are configured, or those beside the first training set."""
+    given = data.heldout
     if isinstance(given, dict):
         return given
     if given is not None:
         return {"heldout": given}
-    if as_url(config.data.first_set) is not None:
+    if as_url(data.first_set) is not None:
         return {}
-    siblings = manifest_path(local_path(config.data.first_set)).parent.parent
+    siblings = manifest_path(local_path(data.first_set)).parent.parent
     beside = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
     # A link that leads nowhere is no absent set: it is refused where it is opened.
     return {folder.name: path for folder in beside if os.path.lexists(path := folder / "manifest.json")}

@@ -9,11 +9,13 @@ from model.config import ModelConfig
 from model.registry import find
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
+from pipeline.task_readers import facts_of
 from train.stream.collate import Collate
 from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN
 
-__all__ = ["kept_for_inversion", "refuse_unread"]
+__all__ = ["kept_for_inversion", "refuse_unread", "unread_lines"]
 
+_SEGMENTS: Final = "segment_starts"
 _INVERSION: Final = (
     "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
     "span_lengths", "task", "word_numbers", "owned_places", "offsets", "record",
@@ -29,6 +31,8 @@ def kept_for_inversion(name: str) -> bool:
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
     """Refuse a set with columns, or an objective with heads, that this model leaves unread and `ignore` does not list.
 
+    The segments of a task may stay unread, as `unread_lines` says: [SEP] alone parts the texts of RoBERTa, too.
+
     Args:
         manifest: of an example set.
         model: what is trained.
@@ -38,13 +42,30 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
     Raises:
         ConfigurationError: the message names the columns and what would read them.
     """
-    unread = {name: reader for name, reader in _unread(manifest, model) if name not in ignore}
+    spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
+    unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
         raise ConfigurationError(
             f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it unread on purpose: "
             f"data.ignore=[{', '.join([*ignore, *unread])}]"
         )
+
+
+def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]:
+    """Return the line that says that a model leaves the segments of its tasks unread, if it does.
+
+    Args:
+        manifests: of the sets that are trained on.
+        model: what is trained.
+    """
+    tasks = [manifest for manifest in manifests if facts_of(manifest) is not None]
+    unread = {name for manifest in tasks for name, _ in _unread(manifest, model)}
+    line = (
+        f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), so special tokens "
+        "alone part the texts of a row"
+    )
+    return [line] if _SEGMENTS in unread else []
 
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
@@ -59,7 +80,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     }
     compared = any(head.pool == "pair" for head in model.heads.values())
     for name in columns:
-        if name == "segment_starts":
+        if name == _SEGMENTS:
             if not (model.type_vocab_size or model.languages or "type_ids" in optional or compared):
                 yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
         elif name == "languages":

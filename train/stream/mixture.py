@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.rates import largest_remainders
 
-__all__ = ["PERIOD", "Key", "Mixture", "Phase", "SourceKey", "Stretch", "Timeline"]
+__all__ = ["PERIOD", "Counter", "Key", "Mixture", "Phase", "SourceKey", "Stretch", "Timeline"]
 
 
 PERIOD: Final = 4096
@@ -85,12 +85,22 @@ class SourceKey(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """Return what decides the order of the rows; sources that share it continue where the other one stopped."""
+        """Return what decides the order of the rows: a set and its copy in another container share it."""
         return self[:3]
 
 
 Key: TypeAlias = SourceKey | int
 """A source as phases name it; in pure arithmetic a number is enough."""
+
+
+@dataclass(eq=False)
+class Counter:
+    """Lane rows that each lane has read of a set, and of copies of it that continued where it stopped."""
+
+    order: object
+    rows: Int64
+    sets: set[object]
+    """identities of the sets that were read under it"""
 
 
 S = TypeVar("S")
@@ -121,7 +131,7 @@ class Phase(Generic[S]):
 class Stretch:
     """The lane rows `start .. stop` of a stream that a phase decides (None: no end), `global_batch` rows a step.
 
-    `base[k, lane]` = lane rows of source k read before.
+    `base[k, lane]` = lane rows of source k read before, under `counters[k]`.
     """
 
     start: int
@@ -130,11 +140,19 @@ class Stretch:
     mixture: Mixture
     global_batch: int
     base: Int64
+    counters: tuple[Counter, ...]
 
     @cached_property
     def uniform(self) -> bool:
         """Return whether all lanes read the same lane row at a position: one source that was never mixed before."""
         return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
+
+    def index_of(self, key: Key) -> int | None:
+        """Return which of the phase's sources reads the rows of a set: the set itself, or a copy of it."""
+        wanted, known = _identity(key), [_identity(source) for source in self.sources]
+        if wanted in known:
+            return known.index(wanted)
+        return next((k for k, counter in enumerate(self.counters) if wanted in counter.sets), None)
 
     def drawn(self, lanes: Int64, positions: Int64) -> Int64:
         """Return which of the phase's sources each lane reads, shape [lanes, positions]."""
@@ -177,17 +195,17 @@ class Timeline:
         self.lanes = lanes
         self.stretches: list[Stretch] = []
         sizes = [phase.global_batch or global_batch for phase in phases]
-        taken: dict[tuple[Any, int], Int64] = {}
+        counters = _Counters(lanes)
         start = 0
         for number, phase in enumerate(phases):
             stop = _checked_stop(phases, number, start * lanes, lanes, sizes[number], read)
-            orders = _orders(phase.sources)
-            base = np.stack([taken.get(order, np.zeros(lanes, np.int64)) for order in orders])
-            stretch = Stretch(start, stop, phase.sources, phase.mixture(period), sizes[number], base)
+            counted = counters.of(phase.sources)
+            base = np.stack([counter.rows for counter in counted])
+            stretch = Stretch(start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted)
             self.stretches.append(stretch)
             if stop is not None:
-                for k, order in enumerate(orders):
-                    taken[order] = stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                for k, key in enumerate(phase.sources):
+                    counters.stop(key, counted[k], stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0])
                 start = stop
 
     def at(self, position: int, count: int = 1) -> Stretch:
@@ -205,10 +223,51 @@ class Timeline:
         return stretch
 
 
-def _orders(sources: Sequence[Key]) -> list[tuple[Any, int]]:
-    """Return what the reading of each source is counted under: its order, and how many before it share that."""
-    orders = [key if isinstance(key, int) else key.order for key in sources]
-    return [(order, orders[:place].count(order)) for place, order in enumerate(orders)]
+class _Counters:
+    """The counters of all sets, phase by phase.
+
+    A set is counted by its content. A set whose content is new continues the counter of a set with its name, rows and
+    blocks that the phase does not read, because a copy in another container has this form; else it begins with its
+    first row. Two sets that shared a counter are no copies once a phase reads both: each continues where it stopped.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        self._all: list[Counter] = []
+        self._of: dict[object, Counter] = {}
+        self._stopped: dict[object, Int64] = {}
+
+    def of(self, sources: Sequence[Key]) -> tuple[Counter, ...]:
+        """Return the counter of each source of the next phase, all different."""
+        known = [self._of[one] for one in map(_identity, sources) if one in self._of]
+        for key in sources:
+            one, counter = _identity(key), self._of.get(_identity(key))
+            if counter is not None and known.count(counter) > 1:
+                counter = self._new(key, self._stopped[one])
+            elif counter is None:
+                free = (other for other in self._all if other.order == _order(key) and other not in known)
+                counter = next(free, None) or self._new(key, np.zeros(self._lanes, np.int64))
+                known.append(counter)
+            counter.sets.add(one)
+            self._of[one] = counter
+        return tuple(self._of[_identity(key)] for key in sources)
+
+    def stop(self, key: Key, counter: Counter, rows: Int64) -> None:
+        """Note the lane rows that the lanes have read of a source by the end of a phase."""
+        counter.rows = self._stopped[_identity(key)] = rows
+
+    def _new(self, key: Key, rows: Int64) -> Counter:
+        self._all.append(Counter(_order(key), rows, set()))
+        return self._all[-1]
+
+
+def _identity(key: Key) -> object:
+    """Return what tells the content of a set from that of others, whatever corrupts it."""
+    return key if isinstance(key, int) else (*key.order, key.digest)
+
+
+def _order(key: Key) -> object:
+    return key if isinstance(key, int) else key.order
 
 
 def _checked_stop(

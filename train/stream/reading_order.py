@@ -111,7 +111,10 @@ class ReadingOrder:
         stretch = self.stretch(position, count)
         lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
         drawn = stretch.drawn(lanes, positions)
-        rows = np.choose(drawn, [stretch.rows(k, lanes, positions) for k in range(len(stretch.sources))])
+        rows = np.empty_like(drawn)
+        for k in np.unique(drawn).tolist():
+            mine = drawn == k
+            rows[mine] = stretch.rows(k, lanes, positions)[mine]
         return np.array([self._numbers[key] for key in stretch.sources])[drawn], rows
 
     def origins(self, position: int, count: int) -> Int64:
@@ -136,7 +139,7 @@ class ReadingOrder:
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].logical(*stored), epoch)
         for stretch in self.timeline.stretches:
-            if (k := _place(stretch, key)) is not None:
+            if (k := stretch.index_of(key)) is not None:
                 position = stretch.position(k, lane, lane_row)
                 if position is not None:
                     number = self.number(stretch.sources[k])
@@ -147,7 +150,7 @@ class ReadingOrder:
         """Return how many epochs of a set have begun before a position."""
         read = 0
         for stretch in self.timeline.stretches:
-            if (k := _place(stretch, self.keys[source])) is not None and stretch.start < position:
+            if (k := stretch.index_of(self.keys[source])) is not None and stretch.start < position:
                 stop = position if stretch.stop is None else min(position, stretch.stop)
                 read = int(stretch.rows(k, np.arange(self.lanes), np.array([stop])).max())
         return -(-read // self.orders[source].lane_rows)
@@ -180,11 +183,3 @@ class ReadingOrder:
             origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
             remaining &= ~here
         return origin
-
-
-def _place(stretch: Stretch, key: SourceKey) -> int | None:
-    """Return the place in a stretch of a source that reads the rows of `key`, with this or another corruption."""
-    if key in stretch.sources:
-        return stretch.sources.index(key)
-    orders = [other if isinstance(other, int) else other.order for other in stretch.sources]
-    return orders.index(key.order) if key.order in orders else None

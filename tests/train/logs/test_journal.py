@@ -3,12 +3,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from train.logs import journal as journal_module
+from train.logs import lines
 from train.logs.config import LogConfig
 from train.logs.journal import Journal, numbers, read_lines
+from train.logs.lines import last_lines
+from train.logs.spikes import Spikes
 
 QUIET = LogConfig(tensorboard=False)
 
@@ -69,6 +74,39 @@ def test_results_that_come_again_replace_the_former_ones(tmp_path: Path) -> None
     ]
 
 
+def test_a_resume_reads_the_end_of_the_metrics_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 records, those after the checkpoint and those that a step is compared with."""
+    path, parsed = tmp_path / "metrics.jsonl", 0
+    records = [{"step": step, "loss": 1.0 + step % 7, "gradient_norm": 2.0} for step in range(1, 20_001)]
+    path.write_bytes(b"".join(map(journal_module._line, records)))
+    size, real = path.stat().st_size, lines._parsed
+
+    def count(line: bytes, path: Path) -> dict[str, Any] | None:
+        nonlocal parsed
+        parsed += 1
+        return real(line, path)
+
+    monkeypatch.setattr(lines, "_parsed", count)
+    assert Journal(tmp_path, QUIET, 0).begin(19_990) == 0
+    resumed = Spikes(6.0, (line.record or {} for line in last_lines(path)))
+    assert parsed == 11 + 200
+    monkeypatch.undo()
+    assert size - path.stat().st_size == sum(len(journal_module._line(one)) for one in records[19_990:])
+    straight = Spikes(6.0, reversed(records[:19_990]))
+    assert resumed._values == straight._values
+    assert [one["step"] for one in read_lines(path)] == list(range(1, 19_991))
+
+
+def test_a_last_line_without_its_end_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}')
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(2)
+    journal.extend({"step": 2}, {"heldout": {}})
+    journal.step({"step": 3})
+    assert read_lines(path) == [{"step": 1}, {"step": 2, "heldout": {}}, {"step": 3}]
+
+
 def test_a_torn_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "lo\n{"step": 3}\n{"ste')
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}, {"step": 3}]
@@ -120,8 +158,8 @@ def test_a_changed_digit_is_no_other_value(tmp_path: Path, name: str) -> None:
         if chr(whole[place]).isdigit():
             path.write_bytes(whole[:place] + b"%d" % ((whole[place] - 47) % 10) + whole[place + 1 :])
             assert read_lines(path) in ([second], [first, second])  # the last digit of a time may be too fine to count
-    path.write_bytes(whole.replace(b'"step": 1', b'"step": 7'))
-    assert read_lines(path) == [second]
+    path.write_bytes(whole.replace(b'"step": 2', b'"step": 7'))
+    assert read_lines(path) == [first]
     assert Journal(tmp_path, QUIET, 0).begin(2) == (name == "metrics.jsonl")
     path.write_text(f"{json.dumps(first)}\n", encoding="utf-8")  # as earlier versions wrote it
     assert read_lines(path) == [first]

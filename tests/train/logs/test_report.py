@@ -54,7 +54,7 @@ def test_tables_and_tiles_show_the_end(tmp_path: Path) -> None:
         *("tokens", "300", "tokens a second, median", "100", "ranks", "2"),
     ]
     cells = page.cells
-    assert cells[cells.index("labels") + 1 :][:5] == ["held-out", "2", "2.5000", "2.7500", "5"]
+    assert cells[cells.index("mean over") + 1 :][:5] == ["held-out", "2", "2.5000", "2.7500", "5 labels"]
     assert cells[cells.index("resident") + 1 :][:5] == ["0", "1.0", "2.0", "0.0", "4.0"]
     assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
 
@@ -89,9 +89,11 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
     for step, loss in ((1, 4.0), (2, 2.5)):
         heldout = {"heldout": {"loss": loss, "losses": {}, "labels": 5, "unigram_entropy": 3.0}}
         journal.step({"step": step, "loss": loss, "heldout": heldout})
+    journal.begin(2)
+    journal.status("stopped", heldout=heldout)
     lines = closing_lines(tmp_path, TrainState(step=2, samples=16, tokens=1000, skipped=1), 4, "SIGTERM")
     assert lines == [
-        "stopped (SIGTERM): step 2 of 4, 16 rows, 1,000 tokens",
+        "stopped (SIGTERM): step 2 of 4, 16 rows, filler included, 1,000 tokens",
         "loss 4.0000 at step 1, 2.5000 at step 2",
         "1 steps were skipped, their gradient was not finite: see events.jsonl",
         "held-out: loss 2.5000, below the unigram entropy 3.0000 of the same 5 labels",
@@ -101,10 +103,12 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
 
 def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: Path) -> None:
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
-    pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0}
+    pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0, "unit": "rows"}
     journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
+    journal.begin(1)
+    journal.status("done", heldout={"heldout": pairs})
     lines = closing_lines(tmp_path, TrainState(step=1, samples=16, tokens=1000), 1, None)
-    assert lines[-1] == "held-out: loss 0.5000 over 5 labels"
+    assert lines[-1] == "held-out: loss 0.5000 over 5 rows"
     page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
     assert not [text for text in page.texts if text.startswith("unigram entropy of 5")]
 

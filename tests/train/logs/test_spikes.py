@@ -52,7 +52,7 @@ def test_values_far_above_the_last_ones_are_found() -> None:
     judged = Spikes(6.0, [])
     found = [place for place, loss in enumerate(losses) if "loss" in judged.judge({"loss": loss})]
     assert found == expected
-    resumed = Spikes(6.0, [{"loss": loss} for loss in losses[:240]])
+    resumed = Spikes(6.0, [{"loss": loss} for loss in reversed(losses[:240])])
     assert [n for n in range(240, 500) if resumed.judge({"loss": losses[n]})] == [n for n in expected if n >= 240]
 
 

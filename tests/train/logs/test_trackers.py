@@ -12,6 +12,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from train.logs.config import LogConfig
 from train.logs.journal import Journal
+from train.logs.lines import read_lines
 from train.logs.trackers import check_tracker
 
 CONFIG = {"steps": 8, "model.dim": 20}
@@ -114,6 +115,30 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(
     monkeypatch.setattr(sys.modules["mlflow"], "start_run", refuse, raising=False)
     with pytest.raises(ConfigurationError, match=r"log\.tracker: mlflow does not begin a run: no connection"):
         journal(tmp_path / "other", "mlflow")
+
+
+def test_a_service_that_is_down_ends_no_run_that_continues(
+    tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a damaged file with the service's name of the run."""
+    journal(tmp_path / "run", "wandb").close()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(sys.modules["wandb"], "init", refuse, raising=False)
+    again = Journal(tmp_path / "run", LogConfig(tensorboard=False, tracker="wandb"), 0)
+    again.begin(4)
+    again.track(CONFIG, resumed=True)
+    again.step({"step": 5, "loss": 2.5})
+    again.close()
+    said = capsys.readouterr().err
+    assert "wandb does not begin a run: no route to host" in said
+    assert said.endswith("training continues, and sends nothing\n")
+    (tmp_path / "run" / "tracker.json").write_bytes(b"\xff")
+    again.track(CONFIG, resumed=True)
+    assert "training continues, and sends nothing" in capsys.readouterr().err
+    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == [5]
 
 
 def test_a_service_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,19 @@ import pytest
 
 from model.configuration.head import HeadConfig
 from pipeline.errors import ConfigurationError
-from train.sets.unread_columns import refuse_unread
+from train.sets.unread_columns import refuse_unread, unread_lines
 
 MASKED = ("input_ids", "label_positions", "label_ids")
 
 
-def manifest(*columns: str, heads: tuple[str, ...] = ("masked_lm",), architecture: str = "encoder") -> Any:
+def manifest(
+    *columns: str, heads: tuple[str, ...] = ("masked_lm",), architecture: str = "encoder", name: str = "masked_lm"
+) -> Any:
     frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
-    objective = SimpleNamespace(architecture=architecture, heads=heads, frame=frame, options={})
+    facts = {"name": "toy", "head": heads[0], "labels": [], "metrics": []}
+    objective = SimpleNamespace(
+        architecture=architecture, heads=heads, frame=frame, options={"task": facts}, name=name, label=name
+    )
     specs = [SimpleNamespace(name=name, kind="list") for name in columns]
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
     return SimpleNamespace(objective=objective, specs=specs, tokenizer=tokenizer, name="set")
@@ -54,6 +59,22 @@ def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ..
         refuse_unread(found, model("masked_lm"), ["other"], "data.shards: x")
     assert str(caught.value).endswith(f"data.ignore=[{', '.join(['other', *unread])}]")
     refuse_unread(found, model("masked_lm"), unread, "data.shards: x")
+
+
+@pytest.mark.parametrize("head", ["classification", "regression", "span", "multiple_choice"])
+def test_segments_of_a_task_may_stay_unread(head: str) -> None:
+    """A body without segment embeddings tells two texts apart by [SEP]; one line says so, and no key is asked for."""
+    pair = manifest("input_ids", "segment_starts", heads=(head,), name="task")
+    refuse_unread(pair, model(head), [], "x")
+    (line,) = unread_lines([pair, pair], model(head))
+    assert "segment_starts" in line
+    assert "model.type_vocab_size" in line
+    assert unread_lines([pair], model(head, types=2)) == []
+    assert unread_lines([manifest(*MASKED, "segment_starts")], model("masked_lm", types=2)) == []
+    with pytest.raises(ConfigurationError, match=r"data\.ignore=\[languages\]"):
+        refuse_unread(
+            manifest("input_ids", "segment_starts", "languages", heads=(head,), name="task"), model(head), [], "x"
+        )
 
 
 def test_what_is_read_or_kept_for_inversion_passes() -> None:

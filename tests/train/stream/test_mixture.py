@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from train.stream.mixture import Key, Mixture, Phase, Timeline
+from train.stream.mixture import Key, Mixture, Phase, SourceKey, Timeline
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 
@@ -164,3 +164,25 @@ def test_decimal_weights_are_counted_exactly(decimals: list[float]) -> None:
     """Tenths as whole numbers give the same counts: no binary fraction decides a tie."""
     tenths = [round(10 * weight) for weight in decimals]
     assert Mixture(decimals).counts.tolist() == Mixture(tenths).counts.tolist()
+
+
+def key(content: str, name: str = "set") -> SourceKey:
+    return SourceKey(name, 40, 4, content)
+
+
+def begins(*phases: list[SourceKey]) -> list[list[int]]:
+    """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows; shares are equal."""
+    plans: list[Phase[Key]] = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
+    stretches = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).stretches
+    return [stretch.base[:, 0].tolist() for stretch in stretches]
+
+
+def test_a_set_is_counted_by_its_content_and_continues_for_a_copy() -> None:
+    a, b, c = key("a"), key("b"), key("c")
+    assert begins([a, b], [b], [a, b], [a]) == [[0, 0], [4], [4, 12], [8]], "two sets of one name"
+    assert begins([a], [b], [a]) == [[0], [8], [16]], "a copy continues, and so does the set after it"
+    assert begins([a], [a, b], [b]) == [[0], [8, 0], [4]], "beside the set it is no copy"
+    assert begins([a], [b], [a, b], [b]) == [[0], [8], [8, 16], [20]], "nor after it: each is where it stopped"
+    assert begins([a, b], [c, b], [c, a]) == [[0, 0], [4, 4], [8, 4]]
+    assert begins([a], [key("a", "other name")]) == [[0], [0]]
+    assert begins([a], [a._replace(corruption="x")]) == [[0], [8]]

@@ -1,0 +1,91 @@
+"""Reports that fail: whole runs train to their last step all the same, and say once what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import load_config
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+from train.config import TrainConfig
+from train.distributed import World
+from train.logs.lines import read_lines
+from train.run import run
+
+EVERY_PART = [
+    *("train.logs.data_health.LoadingHealth.note", "train.logs.spikes.Spikes.judge"),
+    *("torch.utils.tensorboard.SummaryWriter.add_scalar", "torch.utils.tensorboard.SummaryWriter.close"),
+    *("train.logs.display.Display._show", "train.logs.display.Display.heldout"),
+    *("train.run.write_report", "train.run.closing_lines"),
+]
+WARNINGS = {"the health of the data", "spikes of the loss", "TensorBoard", "lines of steps"}
+WARNINGS |= {"results on held-out sets", "report.html", "closing lines"}
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("broken")
+
+
+def start(world: World, config: Path, parts: list[str], words: list[str]) -> tuple[int, list[str]]:
+    """A run in which calls of these parts fail; returns (exit code, lines of stderr)."""
+    error = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
+        for part in parts:
+            patch.setattr(part, broken)
+        code = run(load_config(TrainConfig, config, words), joined=world)
+    return code, error.getvalue().splitlines()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    shards = write_masked_sets(tmp_path / "sets", rows=48, heldout=10)
+    return write_config(tmp_path / "run.yaml", shards, tmp_path / "run", evaluate__every=4, checkpoint__every=4)
+
+
+def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
+    ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true", "log.report=true"])
+    assert code == 0
+    told = [line for line in error if line.startswith("warning: ")]
+    assert {line.split(": ")[1] for line in told} == WARNINGS
+    assert len(told) == len(WARNINGS), "each is said once"
+    assert all("ZeroDivisionError: broken; training continues without it" in line for line in told)
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [record["step"] for record in records] == list(range(1, 9))
+    assert "heldout" in records[-1]
+
+
+def test_nor_do_its_records(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
+    parts = ["train.logs.recorder.Recorder._record", "train.logs.recorder.asdict"]
+    parts.append("torch.utils.tensorboard.SummaryWriter")
+    ((code, error),) = one_rank.run(start, config, parts, ["log.tensorboard=true"])
+    assert code == 0
+    told = [line.split(": ")[1] for line in error if line.startswith("warning: ")]
+    assert sorted(told) == ["TensorBoard", "records of steps", "results on held-out sets"]
+    assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000008\n"
+
+
+@pytest.mark.parametrize("closed", ["the reader has gone", "the disk is full"])
+def test_lines_that_cannot_be_printed_are_left_out(closed: str) -> None:
+    """`train | head`, and a log on a full disk: rich would end the process."""
+    script = (
+        "from train.logs.display import Display\n"
+        "with Display(8, 0) as display:\n"
+        "    for _ in range(3): display.say('a line')\n"
+        "import sys; sys.stderr.write('trained'); sys.stdout.flush()\n"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    target = write if closed == "the reader has gone" else os.open("/dev/full", os.O_WRONLY)
+    done = subprocess.run([sys.executable, "-c", script], stdout=target, stderr=subprocess.PIPE, text=True, check=False)
+    for one in {write, target}:
+        os.close(one)
+    assert "trained" in done.stderr
+    assert "Traceback" not in done.stderr
