@@ -14,7 +14,8 @@ export TOKENIZERS_PARALLELISM := false
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# A torch that is already in the environment stays; otherwise exactly this pin, which is the small CPU build.
+# A torch that is already in the environment stays; otherwise exactly this pin. Whether that is the small build for the CPU
+# or one with CUDA libraries depends on the package index and the platform: install another build into .venv first.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed, $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 64; }
@@ -25,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)  ## make .venv with the pinned dependencies
 
-demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain on a real crawl
+demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain, on a crawl of pydoc served on this machine
 	$(BIN)/python tools/demo.py --output runs/demo
 
 continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
@@ -37,10 +38,10 @@ hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
 	$(BIN)/python tools/study.py configs/studies/ablation --output runs/ablation
 
-race: $(STAMP)  ## the fastest training to the demo's held-out loss, beside the demo's own
+race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
 	$(BIN)/python tools/race.py configs/race --output runs/race
 
-test: $(STAMP)  ## the test suite, about a quarter of an hour on two idle cores
+test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)

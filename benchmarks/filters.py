@@ -38,10 +38,15 @@ _PUBLISHED_MARKS = [".", "?", "!", '"', "'"]
 _LONGEST = 20_000
 _FILTERS: dict[str, Any] = {
     "gopher_quality": "gopher_quality",
+    "gopher_quality, datatrove's words": {"name": "gopher_quality", "letter_words": "tokens"},
     "gopher_repetition": "gopher_repetition",
     "c4_quality": "c4_quality",
     "c4_quality, published marks": {"name": "c4_quality", "terminal_marks": _PUBLISHED_MARKS},
 }
+
+
+_OWN_RULES = ("gopher_quality",)
+"""Cases that differ by intent, shown for comparison: the peer counts marks as words where a share of words is asked."""
 
 
 def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
@@ -147,7 +152,7 @@ def main() -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     totals = [row for row in rows if row["texts"] == "all"]
-    return int(any(100 * row["agree"] / row["count"] < TARGET for row in totals))
+    return int(any(100 * row["agree"] / row["count"] < TARGET for row in totals if row["case"] not in _OWN_RULES))
 
 
 if __name__ == "__main__":

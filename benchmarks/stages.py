@@ -4,7 +4,8 @@
 
 The stages run one after another in this process, with one unit at a time, so that a stage's CPU time is that of one
 core. Texts are the given files, filtered, or the help topics, docstrings and modules that come with Python, which the
-filters would reject. The last column is arithmetic: hours for so many terabytes of text, divided among the cores.
+filters would reject. The first row counts bytes of the files as they are stored, such as gzip members of a WARC; the
+others text. The last column is arithmetic: hours for so many terabytes of that, divided among the cores.
 """
 
 from __future__ import annotations
@@ -39,11 +40,12 @@ encode: {}
 group: {}
 corrupt: [{name: masked_lm, max_length: 512}]
 """
+_FILES = "clean, of files"
 _FILTERS = "[gopher_quality, gopher_repetition]"
 
 
 def measured(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the CPU seconds of each stage, and the megabytes of text that it read, as UTF-8."""
+    """Return the CPU seconds of each stage, and the megabytes that it read: of its files, and of text as UTF-8."""
     recipe = folder / "recipe.yaml"
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
     seconds = {}
@@ -58,7 +60,9 @@ def measured(source: str, folder: Path, filters: str) -> tuple[dict[str, float],
     read = sum(record["counts"]["characters_in"] for record in records) / 1e6
     parts = sorted((folder / "out/clean/documents").glob("*.arrow"))
     kept = sum(len(document.text.encode()) for part in parts for document in read_documents(part)) / 1e6
-    return seconds, {stage: read if stage == "clean" else kept for stage in seconds}
+    stored = sum(record["counts"]["bytes_owned"] for record in records) / 1e6
+    texts = {stage: read if stage == "clean" else kept for stage in seconds}
+    return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **texts}
 
 
 def main() -> None:
@@ -81,7 +85,7 @@ def main() -> None:
     table = Table(title=f"{wall:.0f} s, load {os.getloadavg()[0]:.0f}")
     head = (
         "stage",
-        "MB of text",
+        "MB read",
         "CPU s",
         "MB / CPU s",
         f"{given.terabytes:g} TB on {given.nodes} x {given.cores} cores, hours",

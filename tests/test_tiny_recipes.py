@@ -22,11 +22,11 @@ from pipeline.shards import open_shards
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "configs" / "recipes"
 DEMO = {
-    "bert": "masked_lm",
+    "bert": "masked_lm-20",
     "bart": "bart",
-    "deberta": "masked_lm",
+    "deberta": "masked_lm-20",
     "gpt": "causal_lm",
-    "mobilebert": "masked_lm",
+    "mobilebert": "masked_lm-20",
     "t5": "span_corruption",
     "elmo": "causal_lm",
     "ulmfit": "causal_lm",

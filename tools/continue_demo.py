@@ -7,59 +7,20 @@ step is a command that is printed before it runs. A second call skips the finish
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import IntegrityError
 from tools.demo import RECIPE, SENTENCES, TRAINING
 from tools.lib.chain import crawl, heldout_result, run_chain, run_step, train
+from tools.lib.exported_guesses import compared, export_run
 from tools.lib.small_bert import publish_small_bert
 
-__all__ = ["main", "same_guesses"]
+__all__ = ["main"]
 
 _OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"
-_CLOSE: Final = 1e-4
-"""Largest difference of two probabilities."""
+_OPTIMIZER: Final = "{name: adamw, learning_rate: 1e-3, betas: [0.9, 0.98], eps: 1e-6, weight_decay: 0.01}"
 _STEPS: Final = 400
-
-
-def same_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
-    """Return the largest difference between the run's probabilities of its guesses and those of transformers.
-
-    Args:
-        run: training run.
-        exported: folder that was made of it.
-        texts: sentences with one `<mask>`.
-
-    Raises:
-        IntegrityError: the guesses are other tokens, or their probabilities differ by more than 1e-4.
-    """
-    os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
-    from transformers import pipeline
-
-    from tools.fill_mask import guesses, masked_text
-    from tools.lib.trained_model import load_trained
-
-    trained, fill = load_trained(run), pipeline("fill-mask", model=str(exported))
-    mask = trained.tokenizer.piece(trained.tokenizer.vocabulary.id_of("mask", "fill-mask"))
-    largest = 0.0
-    for text in texts:
-        ours = guesses(trained, *masked_text(trained, text), 5)
-        theirs = fill(text.replace("<mask>", mask), top_k=5)
-        print(f"{text}\n    ours:         {_listed((one.text, one.probability) for one in ours)}")
-        print(f"    transformers: {_listed((one['token_str'], one['score']) for one in theirs)}")
-        largest = max(
-            largest, *(abs(one.probability - other["score"]) for one, other in zip(ours, theirs, strict=True))
-        )
-    if largest > _CLOSE:
-        raise IntegrityError(f"{exported}: transformers' probabilities differ by {largest:.2g} from those of {run}")
-    return largest
-
-
-def _listed(pairs: Iterable[tuple[str, float]]) -> str:
-    return "  ".join(f"{text.strip()} {probability:.4f}" for text, probability in pairs)
 
 
 def _continue(output: Path, pages: int, steps: int | None) -> None:
@@ -72,18 +33,14 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
     data = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     own = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
     seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own)
-    model = ["model=null", f"model.init_from={published}", "model.dropout={}", "optimizer.learning_rate=1e-3"]
+    model = ["model=null", f"model.init_from={published}", "model.dropout={}", f"optimizer={_OPTIMIZER}"]
     seconds["train"] = train(run, shards, TRAINING, *model, steps=steps or _STEPS)
     heldout = heldout_result(run)
     print(f"\nheld-out loss {heldout['loss']:.4f} nats, unigram entropy {heldout['unigram_entropy']:.4f}")
-    if not (exported / "config.json").exists():
-        seconds["export"] = run_step("python", "tools/export_model.py", run, exported)
+    seconds["export"] = export_run(run, exported)
     run_step("python", "tools/compare_logits.py", run, exported, "--theirs")
     print()
-    largest = same_guesses(run, exported, SENTENCES)
-    print(
-        f"→ the largest difference of probabilities is {largest:.1g}: transformers has the model that was trained here"
-    )
+    print(compared(run, exported, SENTENCES))
     print("seconds: " + ", ".join(f"{name} {value:.0f}" for name, value in seconds.items()), flush=True)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pipeline.command import stopping_at_sigterm
+from pipeline.command import stopping_at_signals
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from tools.crawl.archive import Archive, archive_settings
 from tools.crawl.links import start_url
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (0 done, 64 wrong use, 74 site or disk, 75 stopped, can be continued)."""
     try:
         settings, output = _parse(arguments)
-        with stopping_at_sigterm():
+        with stopping_at_signals():
             tally = crawl_to_file(settings, output, report=lambda line: print(line, file=sys.stderr, flush=True))
     except ClozelineError as error:
         print(f"crawl_site: {error}", file=sys.stderr)

@@ -21,13 +21,14 @@ from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.errors import DamagedBlock
 from pipeline.task_readers import facts_of
-from tools.lib.command import Arguments, natural, positive, run_tool, some_path
+from tools.lib.command import IntermixedArguments, natural, positive, run_tool, some_path
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import BlockRow, documents_of, partners_of
 from tools.lib.set_tokenizer import TOKENIZER_HELP
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.lib.task_answers import answer_of
 from tools.viewer.pieces import Pieces, pieces_of
+from train.sets.recorded_sets import TOKENIZER_FOLDER
 
 __all__ = ["explain", "main"]
 
@@ -204,9 +205,15 @@ def _title(feed: Feed, samples: int) -> str:
     return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"
 
 
+def _tokenizer_of(run: Path | None) -> Path | None:
+    """Return the tokenizer in a run directory; None where there is none: it is looked for above the sets."""
+    folder = None if run is None else run / TOKENIZER_FOLDER
+    return folder if folder is not None and folder.is_dir() else None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = Arguments(__doc__)
+    parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     parser.add_argument("--samples", type=natural, metavar="N", help="the batch that begins after N samples")
     parser.add_argument("--step", type=positive, metavar="N", help="the batch of training step N, counted from 1")
@@ -218,9 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
         samples = _position(options, feed)
-        rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=options.tokenizer)
+        tokenizer = options.tokenizer or _tokenizer_of(options.run)
+        rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
         for shards in feed.sets:
-            if pieces_of(shards, options.tokenizer) is None:
+            if pieces_of(shards, tokenizer) is None:
                 hint = "ids are shown; --tokenizer names its folder"
                 sys.stderr.write(f"note: no tokenizer above {shards.path}: {hint}\n")
         if not options.json:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from model.checkpoints import Export, export_checkpoint, split, with_heads
 from pipeline.files import publish, publish_json
 from pipeline.published.exporting import Frame, export_tokenizer
+from pipeline.tokenizers import load_tokenizer
 from tools.lib.command import Arguments, natural, run_tool, some_path
 from tools.lib.exportable import Exportable, open_exportable
 from tools.lib.model_card import model_card
@@ -24,6 +26,8 @@ from tools.lib.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from tools.lib.weight_parts import byte_count, write_weights
 
 __all__ = ["main"]
+
+_SPECIALS: Final = "specials in text"
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -67,7 +71,8 @@ def _export_tokenizer(folder: Path, found: Exportable) -> str:
         type_ids=config.type_vocab_size > 1,
     )
     differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
-    return f"tokenizer: {report.texts} texts compared, {differing}"
+    mended = " (equal with split_special_tokens=True)" if _SPECIALS in report.differing else ""
+    return f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"
 
 
 def _write(folder: Path, options: argparse.Namespace, found: Exportable, export: Export) -> None:
@@ -85,11 +90,19 @@ def _write(folder: Path, options: argparse.Namespace, found: Exportable, export:
         found.facts,
         licence=options.licence,
         languages=languages,
-        tokenizer=found.tokenizer is not None,
+        mark=None if found.tokenizer is None else _special(found.tokenizer),
+        options=export.loader_options,
     )
     with publish(folder / "README.md") as temporary:
         temporary.write_text(card, encoding="utf-8")
     publish_json(folder / "config.json", export.config)
+
+
+def _special(folder: Path) -> str:
+    """Return a special token of a tokenizer: the mask, where it has one."""
+    tokenizer = load_tokenizer(folder)
+    specials = tokenizer.vocabulary.specials
+    return tokenizer.piece(specials["mask"] if "mask" in specials else next(iter(specials.values())))
 
 
 def _parameters(export: Export) -> int:

@@ -24,7 +24,6 @@ from tools.evaluation.local_texts import files_of, named_texts
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
 from tools.lib.features import MANIFEST, Extraction, Pool, Precision, write_features
 from tools.lib.settings import add_settings, settings_of
-from tools.lib.text_scores import objectives_of
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 
@@ -47,7 +46,7 @@ class ExtractOptions:
     precision: Precision = "f32"
     """of the numbers in the file"""
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """tokens of a text that are read, special ones included; default: those of the training rows"""
+    """tokens of a text that are read, special ones included; default: all that the model reads"""
     step: Annotated[int, Field(ge=1)] | None = None
     """step of the checkpoint; default: the newest"""
 
@@ -68,8 +67,7 @@ def extract(run: Path, options: ExtractOptions) -> str:
     directory, _ = find_checkpoint(run, options.step)
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
     trained = load_trained(run, options.step)
-    limit = trained.model.place_limit
-    length = options.max_length or min(trained.shards.manifest.max_length, limit or trained.shards.manifest.max_length)
+    length = options.max_length or trained.max_length
     facts = {
         "run": str(run.resolve()),
         "step": trained.step,
@@ -78,7 +76,7 @@ def extract(run: Path, options: ExtractOptions) -> str:
         "input": hashes,
     }
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
-    objective = objectives_of(run)[0]
+    objective = trained.objectives[0]
     said = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
     rows, number = counted(said["rows"], "vector"), counted(said["texts"], "text")
     return (

@@ -36,7 +36,7 @@ from tools.evaluation.tuned_folder import (
 )
 from tools.lib.chain import run_step
 from tools.lib.command import IntermixedArguments, run_tool, some_path
-from tools.lib.own_words import remember
+from tools.lib.own_words import refuse_other_words, remember
 
 __all__ = ["FinetuneOptions", "finetune", "main"]
 
@@ -81,7 +81,8 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     output = options.output.resolve()
     recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
-    remember(output / "finetune.json", _facts(body, options, overrides))
+    note = output / "finetune.json", _facts(body, options, overrides)
+    refuse_other_words(*note)
     sets = [word for word in overrides if word.startswith("tasks.")]
     learnt = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
     scored = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
@@ -89,6 +90,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
     stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
     run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
+    remember(*note)
     (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
     shards = train if len(learnt) == 1 else f"[{', '.join(str(train.with_name(split)) for split in learnt)}]"
     for seed in range(options.seeds):

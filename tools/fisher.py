@@ -20,16 +20,18 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from pipeline.config import STRICT, validate
+from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet, open_shards
 from tools.lib.command import Arguments, run_tool, some_path
 from tools.lib.fisher import diagonal_fisher, refuse_undrawable
 from tools.lib.model_folder import write_tensors
+from tools.lib.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
+from train.run_directory import read_config
 from train.stream.collate import Collate
 
 __all__ = ["FisherOptions", "main"]
@@ -66,15 +68,18 @@ def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Te
 
 
 def _run(options: argparse.Namespace) -> int:
-    plain = override(FisherOptions, {}, options.overrides, "command line")
-    chosen: FisherOptions = validate(FisherOptions, plain, "command line")
-    trained = load_trained(options.run, chosen.step)
+    given, words = split_set_paths(options.overrides)
+    chosen = settings_of(FisherOptions, words)
+    trained = load_trained(options.run, chosen.step, given)
     model = trained.model
     if "sample_words" in model.needs:
         raise ConfigurationError(f"{options.run}: its inputs are drawn in training; measure a run without a generator")
     if not chosen.empirical:
         refuse_undrawable(model.heads)
-    shards = trained.shards if chosen.data is None else open_shards(chosen.data)
+    if chosen.data is None:
+        shards = open_first_set(options.run, locate_sets(options.run, read_config(options.run).data, given))
+    else:
+        shards = open_shards(chosen.data)
     trained.refuse_other_tokenizer(shards)
     fisher = diagonal_fisher(
         model, chosen_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
@@ -93,9 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="output=FILE rows=N data=SHARDS empirical=true"
-    )
+    add_settings(parser, FisherOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     return run_tool(parser, arguments, _run)
 
 

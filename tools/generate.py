@@ -21,8 +21,6 @@ from tools.lib.command import Arguments, run_tool
 from tools.lib.generation import Settings, continuations, text_of
 from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
-from train.run_directory import read_config
-from train.stream.phases import open_phases
 
 __all__ = ["main"]
 
@@ -34,9 +32,8 @@ def _run(options: argparse.Namespace) -> int:
     if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)
-    manifest = open_phases(read_config(options.run).data)[0].sources[0].manifest
     console = Console()
-    for continuation in continuations(trained, manifest, options.text, settings):
+    for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
         line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"

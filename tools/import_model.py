@@ -16,7 +16,7 @@ from typing import Final
 
 from model.checkpoints import MODEL, read_checkpoint
 from pipeline.errors import ConfigurationError
-from pipeline.published.importing import import_tokenizer
+from pipeline.published.importing import guesses, import_tokenizer
 from tools.lib.command import Arguments, run_tool, some_path
 from tools.lib.model_folder import TOKENIZER, refuse_full, write_imported
 
@@ -59,7 +59,11 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
             "--no-tokenizer imports the model alone"
         )
     found = import_tokenizer(source, folder / TOKENIZER)
-    return f"tokenizer: {found.vocabulary.size:,} ids, fingerprint {found.vocabulary.fingerprint[:16]}"
+    lines = [
+        f"tokenizer: {found.vocabulary.size:,} ids, fingerprint {found.vocabulary.fingerprint[:16]}",
+        *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER)),
+    ]
+    return "\n  ".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

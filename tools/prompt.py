@@ -57,7 +57,7 @@ class PromptOptions:
     masks: Masks = "left_to_right"
     """cloze: words of several tokens are predicted left_to_right, or independent of each other"""
     window: Annotated[int, Field(ge=2)] | None = None
-    """tokens of a row at most; default: those of the training rows"""
+    """tokens of a row at most; default: all that the model reads"""
     batch_tokens: Annotated[int, Field(ge=1)] = 2048
     """places of a batch; it changes nothing but the time"""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -119,8 +119,7 @@ def _window(trained: TrainedModel, wanted: int | None) -> int:
     """
     limit = trained.model.place_limit
     if wanted is None:
-        longest = trained.shards.manifest.max_length
-        return longest if limit is None else min(longest, limit)
+        return trained.max_length
     if limit is not None and wanted > limit:
         raise ConfigurationError(f"window={wanted}: the position table has room for {limit} tokens")
     return wanted

@@ -26,6 +26,7 @@ from pipeline.files import file_hash, publish, publish_json
 from tools.evaluation.labelled_texts import Judged, judge, read_texts, task_reader
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
+from tools.lib.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from tools.lib.settings import add_settings, settings_of
 
 __all__ = ["PseudoLabelOptions", "chosen", "main", "pseudo_label"]
@@ -47,19 +48,20 @@ class PseudoLabelOptions:
     """step of the checkpoint; default: the newest"""
 
 
-def pseudo_label(run: Path, options: PseudoLabelOptions) -> dict[str, Any]:
+def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None) -> dict[str, Any]:
     """Write the labelled rows, and return the counts that are written beside them.
 
     Args:
         run: fine-tuned on a task of classes.
         options: what is labelled and kept.
+        sets: present paths of the run's sets.
 
     Raises:
         ConfigurationError: the task has no classes, its reader writes no files, or no row is left.
     """
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
-    opened = open_task_run(run, "train", step=options.step)
+    opened = open_task_run(run, "train", step=options.step, given=sets)
     if opened.facts.head != "classification":
         raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")
     reader = task_reader(opened.train.manifest)
@@ -121,11 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    add_settings(parser, PseudoLabelOptions)
+    add_settings(parser, PseudoLabelOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
 
     def action(options: argparse.Namespace) -> int:
-        given = settings_of(PseudoLabelOptions, options.overrides)
-        facts = pseudo_label(options.run, given)
+        sets, words = split_set_paths(options.overrides)
+        given = settings_of(PseudoLabelOptions, words)
+        facts = pseudo_label(options.run, given, sets)
         labelled = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
         sys.stdout.write(

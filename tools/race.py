@@ -1,10 +1,12 @@
 """Train the entries of a race until they reach one held-out loss, and say what each took: `python tools/race.py RACE`.
 
 RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets of the pages that Python has of itself,
-and every other YAML file is an entry. Entries are trained one after the other by train/main.py, each with every seed
-and the baseline with the first, and stop at the first evaluation at or below the target. Times are those of the steps:
-a start, evaluations and saves are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the
-table, race.json its figures, race.svg a picture of both, and race.html the curves of the first seed.
+and every other YAML file is an entry. The baseline makes all of its steps with every seed; the target is the held-out
+loss that all of these runs reach. The entries are then trained one after the other by train/main.py, each with every
+seed, and stop at the first evaluation at or below it. The judging half of the held-out set is evaluated; an entry is
+tuned with `--half tuning`, which evaluates the other one. Times are those of the steps: a start, evaluations and saves
+are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the table, race.json its figures,
+race.svg a picture of both, and race.html the curves of the first seed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -29,19 +31,20 @@ from pipeline.html_page import grid, listing, page, section, write_page
 from tools.lib.chain import ROOT, run_step, start_training
 from tools.lib.command import Arguments, positive, run_tool, some_path
 from tools.lib.runs_picture import Panels, runs_picture
-from tools.races.results import Result, record_line, result_of, standings
-from tools.races.rules import HELDOUT, Entry, Race, changed_sets, load_race, training_of
+from tools.races.halves import HALVES, split_heldout
+from tools.races.results import Result, record_line, result_of, standings, target_of
+from tools.races.rules import HELDOUT, Entry, Race, changed_sets, half_path, load_race, training_of
 from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from train.logs.journal import read_lines
 
 __all__ = ["main"]
 
 _NAMED: Final = 8
-"""Digits of the digest by which an entry that was changed gets runs of its own."""
+"""Digits of the digest by which an entry that was changed, or has another target, gets runs of its own."""
 
 
-def _sets(folder: Path, output: Path) -> Path:
-    """Make the sets, unless that is done; return their folder."""
+def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
+    """Make the sets and the halves of the held-out one, unless that is done; return those that are not the records'."""
     pages = output / "pages"
     if not pages.exists():
         partial = pages.with_name("pages.partial")
@@ -49,28 +52,61 @@ def _sets(folder: Path, output: Path) -> Path:
         partial.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
-    return output / "sets"
+    return _with_halves(race, output / "sets")
 
 
-def _write(race: Race, entry: Entry, name: str, output: Path, seed: int) -> Path:
-    """Write the configuration of a training, checked; return its run directory, which another entry does not have."""
-    run = output / "runs" / f"{name}-{config_digest([asdict(entry), race.every])[:_NAMED]}-{seed}"
-    config = training_of(race, entry, name, output / "sets", run, seed)
-    with publish(run.with_suffix(".yaml")) as temporary:
-        temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    return run
+def _with_halves(race: Race, sets: Path) -> dict[str, str]:
+    split_heldout(sets / race.heldout, sets / half_path(""))
+    return changed_sets(race, sets)
 
 
-def _run(race: Race, entry: Entry, run: Path) -> Result:
-    """Train, unless that is done; return what it took."""
-    result = run.with_suffix(".json")
-    known = read_json(result)
-    if known is not None and known["target"] == race.target:
-        return Result(**known)
-    start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
-    found = result_of(run, race.target)
-    publish_json(result, asdict(found))
-    return found
+@dataclass(frozen=True)
+class _Track:
+    """The facts that all trainings of one call share.
+
+    Args:
+        race: its facts.
+        half: of the held-out set, which is evaluated.
+        output: folder of sets and runs.
+        seeds: trainings of each entry.
+    """
+
+    race: Race
+    half: str
+    output: Path
+    seeds: int
+
+    def write(self, entry: Entry, name: str, target: float | None) -> list[Path]:
+        """Write the configuration of each training, checked; return run directories that no other entry has."""
+        digest = config_digest([asdict(entry), self.race.every, self.half, target])[:_NAMED]
+        runs = [self.output / "runs" / f"{name}-{digest}-{seed}" for seed in range(self.seeds)]
+        for seed, run in enumerate(runs):
+            config = training_of(self.race, entry, name, self.output / "sets", run, seed, self.half, target)
+            with publish(run.with_suffix(".yaml")) as temporary:
+                temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        return runs
+
+    def train(self, entries: Mapping[str, Entry]) -> tuple[float, dict[str, list[Path]]]:
+        """Train the baseline, and then the other entries until its loss; return that target and the runs."""
+        baseline = self.race.baseline
+        runs = {baseline: self.write(entries[baseline], baseline, None)}
+        for run in runs[baseline]:
+            _train(entries[baseline], run)
+        target = target_of(runs[baseline])
+        for name, entry in entries.items():
+            if name != baseline:
+                runs[name] = self.write(entry, name, target)
+                for run in runs[name]:
+                    _train(entry, run)
+        return target, runs
+
+
+def _train(entry: Entry, run: Path) -> None:
+    """Train, unless that is done."""
+    done = run.with_suffix(".json")
+    if read_json(done) is None:
+        start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
+        publish_json(done, {"done": True})
 
 
 def _curve(run: Path, name: str) -> RecordedRun:
@@ -80,14 +116,14 @@ def _curve(run: Path, name: str) -> RecordedRun:
     return RecordedRun(name, [{**one, "seconds": passed} for one, passed in zip(records, seconds, strict=True)])
 
 
-def _picture(race: Race, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> str:
+def _picture(race: Race, target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> str:
     """Return the SVG of held-out losses over seconds, and of the seconds of every seed."""
     curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
     unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
     seconds = {name: [one.seconds for one in found if one.reached] for name, found in results.items()}
     reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
-    title = f"held-out loss, nats; dashed: the target {race.target:g}"
-    panels = Panels(title, "seconds of steps", curves, race.target, unigram, ("seconds until the target", reached))
+    title = f"held-out loss, nats; dashed: the target {target:g}"
+    panels = Panels(title, "seconds of steps", curves, target, unigram, ("seconds until the target", reached))
     return runs_picture(race.title, [panels])
 
 
@@ -110,12 +146,13 @@ def _race(options: argparse.Namespace) -> int:
     folder, output = options.race.resolve(), options.output.resolve()
     race, entries = load_race(folder)
     entries = _chosen(options, race, entries)
-    seeds = {name: 1 if name == race.baseline else options.seeds or race.seeds for name in entries}
-    runs = {name: [_write(race, one, name, output, n) for n in range(seeds[name])] for name, one in entries.items()}
-    changed = changed_sets(race, _sets(folder, output))
-    results = {name: [_run(race, entry, run) for run in runs[name]] for name, entry in entries.items()}
+    for name, entry in entries.items():
+        training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
+    changed = _sets(race, folder, output)
+    target, runs = _Track(race, options.half, output, options.seeds or race.seeds).train(entries)
+    results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
     when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["tools/race.py", *options.words])
-    lines = [*standings(race, results), _compared(race, changed)] + [
+    lines = [*standings(race, options.half, results), _compared(race, changed)] + [
         record_line(race, name, entry, results, when, f"python {command}")
         for name, entry in entries.items()
         if all(one.reached for one in results[name])
@@ -123,16 +160,18 @@ def _race(options: argparse.Namespace) -> int:
     with publish(output / "race.txt") as temporary:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     figures = {name: [asdict(one) for one in found] for name, found in results.items()}
-    publish_json(output / "race.json", {"target": race.target, "changed_sets": changed, "results": figures})
+    publish_json(
+        output / "race.json", {"target": target, "half": options.half, "changed_sets": changed, "results": figures}
+    )
     curves = [_curve(first, name) for name, (first, *_) in runs.items()]
-    write_page(output / "race.svg", _picture(race, results, curves))
+    write_page(output / "race.svg", _picture(race, target, results, curves))
     parts = [listing("\n".join(lines)), section("First seed", grid(*heldout_losses(curves, "seconds")))]
     write_page(output / "race.html", page(race.title, parts))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
 
-def _compared(race: Race, changed: Sequence[str]) -> str:
+def _compared(race: Race, changed: Mapping[str, str]) -> str:
     """Return with what the times may be compared."""
     if not changed:
         return "the sets are those of the records"
@@ -148,7 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     entry = "an entry to train beside the baseline, and others if given again; default: all of the race"
     parser.add_argument("--entry", type=some_path, action="append", default=[], metavar="FILE", help=entry)
-    parser.add_argument("--seeds", type=positive, help="trainings of an entry; default: that of race.yaml")
+    parser.add_argument("--seeds", type=positive, help="trainings of each entry; default: that of race.yaml")
+    half = "half of the held-out set that is evaluated: tune an entry on one, and let the other judge it; default: "
+    parser.add_argument("--half", choices=HALVES, default=HALVES[0], help=half + HALVES[0])
     parser.set_defaults(words=list(sys.argv[1:] if arguments is None else arguments))
     return run_tool(parser, arguments, _race)
 

@@ -95,10 +95,11 @@ def _losses_of(found: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
 
 
 def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield the losses of each variant, then the orderings with their verdicts."""
+    """Yield the losses of each variant, then the orderings with their verdicts, which know seeds and rows."""
     measures = _measures(runs)
     seeds = len(next(iter(runs.values())))
-    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds} seeds; nats on held-out rows"
+    of_seeds = "one seed" if seeds == 1 else f"{seeds} seeds"
+    yield f"{study.title}: {study.flops:.3g} operations a run, {of_seeds}; nats on held-out rows"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
     for name, found in runs.items():
         cells = []
@@ -110,10 +111,10 @@ def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Ite
         yield f"{name:<22}{found[0]['steps']:>8,}{found[0]['tokens']:>12,}" + "".join(cells)
     for claim in study.orderings:
         sides = [[np.array(one["losses"][claim.measure]) for one in runs[name]] for name in (claim.lower, claim.higher)]
-        found_so = verdict(sides[0], sides[1])
+        judged = verdict(sides[0], sides[1])
         yield (
-            f"{claim.measure}: {claim.lower} below {claim.higher} by {found_so.gain:+.3f} "
-            f"[{found_so.low:+.3f}, {found_so.high:+.3f}]: {found_so.word}. {claim.said}"
+            f"{claim.measure}: {claim.lower} below {claim.higher} by {judged.gain:+.3f} "
+            f"[{judged.low:+.3f}, {judged.high:+.3f}]: {judged.word}. {claim.said}"
         )
 
 

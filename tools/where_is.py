@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from tools.lib.command import Arguments, counted, natural, positive, run_tool
+from tools.lib.command import IntermixedArguments, counted, natural, positive, run_tool
 from tools.lib.documents import documents_at, find_documents
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.shard_rows import StoredRow, find_document_rows, find_rows
@@ -196,7 +196,7 @@ def _paths(feed: Feed) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = Arguments(__doc__)
+    parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--uid", type=_uid, help="hexadecimal uid of a sample (16 digits) or of a document (32)")

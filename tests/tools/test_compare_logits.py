@@ -9,7 +9,7 @@ from tools.compare_logits import largest_difference, main
 from tools.import_model import main as import_main
 
 
-@pytest.mark.parametrize("model_type", ["roberta", "llama", "t5", "bert pretraining"])
+@pytest.mark.parametrize("model_type", ["roberta", "llama", "t5", "bert masked_lm+sentence"])
 def test_ours_and_theirs(tmp_path: Path, model_type: str, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "in", model_type)
     import_main([str(tmp_path / "in"), str(tmp_path / "ours")])

@@ -31,6 +31,7 @@ def test_small_demo_and_its_second_run(tmp_path: Path) -> None:
     for output in (first.stdout, second.stdout):
         assert "unigram entropy of the same tokens" in output
         assert output.count("hidden:") == 5
+        assert "transformers has the model that was trained here" in output
     assert "complete already" in second.stdout
     assert "serve_pydoc" not in second.stdout
     assert "8/8" not in second.stdout, "no step was trained again"

@@ -196,11 +196,12 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
     assert f"note: {run}/metrics.jsonl: 2 damaged lines are left out" in capsys.readouterr().err
 
 
-def test_a_run_whose_data_moved_says_where_its_path_starts_from(tmp_path, capsys):
+def test_a_run_whose_data_moved_says_how_to_name_it(tmp_path, capsys):
     run = run_directory(tmp_path, "data/masked_lm/train", 0)
     assert main(["--run", str(run), "--step", "1"]) == 74
     error = capsys.readouterr().err
-    assert f"{run / 'config.yaml'} names it, relative to where the run was started" in error
+    assert f"{run / 'config.yaml'} names data/masked_lm/train" in error
+    assert "data.shards=MANIFEST" in error
     assert len(error.splitlines()) == 1
 
 

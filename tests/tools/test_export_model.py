@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,9 +41,18 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "bart"])
-def test_import_then_export_gives_the_same_tensors(tmp_path: Path, model_type: str) -> None:
-    saved(tmp_path / "in", model_type)
+BOTH = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}
+UNREAD: list[tuple[str, dict[str, Any]]] = [("bert", {"tie_word_embeddings": False}), ("mobilebert", BOTH)]
+
+
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [*UNREAD, *((case, {}) for case in ("bert lm", "gpt2", "t5", "bart"))],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_import_then_export_gives_the_same_tensors(tmp_path: Path, case: str, changes: dict[str, Any]) -> None:
+    """Those too that our model does not read."""
+    saved(tmp_path / "in", case, **changes)
     assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
     assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("in", "out"))
@@ -52,7 +62,19 @@ def test_import_then_export_gives_the_same_tensors(tmp_path: Path, model_type: s
     for path in (tmp_path / "out").iterdir():
         if path.name != "README.md":
             assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
-    assert (tmp_path / "out" / "generation_config.json").exists() == (model_type != "bert")
+    assert (tmp_path / "out" / "generation_config.json").exists() == (case not in ("bert", "mobilebert"))
+
+
+@pytest.mark.parametrize("model_type", ["bert", "mobilebert", "t5", "mt5"])
+def test_an_exported_body_is_imported_and_exported_again(tmp_path: Path, model_type: str) -> None:
+    saved(tmp_path / "in", model_type)
+    for source, folder in (("in", "first"), ("first", "second")):
+        assert import_main([str(tmp_path / source), str(tmp_path / f"{folder}.ours")]) == 0
+        assert main([str(tmp_path / f"{folder}.ours"), str(tmp_path / folder), "--parts", "encoder"]) == 0
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert ("add_pooling_layer=False" in (tmp_path / "second" / "README.md").read_text()) == ("bert" in model_type)
 
 
 @pytest.mark.slow

@@ -9,35 +9,43 @@ import pytest
 import torch
 
 from model.build import build_model
-from model.config import ModelConfig
+from model.config import ModelConfig, PositionConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.tools.small_run import example_sets
 from tools.fill_mask import guesses, hidden_words, masked_text
 from tools.lib.trained_model import TrainedModel
+from train.sets.recorded_sets import recorded
+from train.stream.phases import Input
 
 
 @pytest.fixture(scope="module")
 def trained(shard_sets: Path) -> TrainedModel:
     shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
     facts = shards.manifest.tokenizer
-    config = ModelConfig(family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0})
+    config = ModelConfig(
+        family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0},
+        position=PositionConfig(maximum=64),
+    )  # fmt: skip
     torch.manual_seed(1)
     model = build_model(config, facts.vocab_size, facts.special_ids).eval()
-    return TrainedModel(model, load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), shards, 0)
+    sets = (recorded(shards.path, Input(shards)),)
+    return TrainedModel(model, load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), sets, 0)
 
 
-def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel) -> None:
+def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel, shard_sets: Path) -> None:
     mask = trained.tokenizer.vocabulary.specials["mask"]
-    found = list(hidden_words(trained, 4))
+    found = list(
+        hidden_words(trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4)
+    )
     assert 1 <= len(found) <= 4
     for ids, position in found:
         assert mask not in ids
-        word = trained.tokenizer.decode([int(ids[position])]).strip()
+        word = trained.tokenizer.decode_part([int(ids[position])]).strip()
         assert len(word) >= 4
         assert word.isalpha()
-        after = trained.tokenizer.decode([int(ids[position + 1])])
+        after = trained.tokenizer.decode_part([int(ids[position + 1])])
         assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
 
 
@@ -53,7 +61,7 @@ def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
         expected = trained.model.logits(tensors)["masked_lm"][0, 2].softmax(-1).sort(descending=True)
     assert [guess.probability for guess in found] == pytest.approx(expected.values[:5].tolist())
     assert [guess.text for guess in found] == [
-        trained.tokenizer.decode([token]) for token in expected.indices[:5].tolist()
+        trained.tokenizer.decode_part([token]) for token in expected.indices[:5].tolist()
     ]
 
 
@@ -61,13 +69,13 @@ def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
     ids, position = masked_text(trained, "the <mask> page")
     special = trained.tokenizer.vocabulary.specials
     assert (ids[0], ids[position], ids[-1]) == (special["cls"], special["mask"], special["sep"])
-    assert trained.tokenizer.decode(ids[1:position].tolist()) == "the"
-    assert trained.tokenizer.decode(ids[position + 1 : -1].tolist()) == " page"
+    assert trained.tokenizer.decode_part(ids[1:position].tolist()) == "the"
+    assert trained.tokenizer.decode_part(ids[position + 1 : -1].tolist()) == " page"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("no mask", "one <mask>"), ("<mask> and <mask>", "one <mask>"), ("long " * 60 + "<mask>", "rows of at most 48")],
+    [("no mask", "one <mask>"), ("<mask> and <mask>", "one <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")],
 )
 def test_a_sentence_that_does_not_fit_is_refused(trained: TrainedModel, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):

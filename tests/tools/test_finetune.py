@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import tools.finetune
+from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.pipeline.task_files import write_recipe
 from tests.tools.evaluation.task_runs import tuned_run
 from tools.evaluate import EvaluateOptions, evaluate_run
-from tools.finetune import main
+from tools.finetune import FinetuneOptions, finetune, main
 from train.run_directory import read_config
 
 
@@ -42,7 +44,7 @@ def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFi
     assert (output / "scores" / "seed-0.json").stat() == scored
     assert (output / "seed-0" / "metrics.jsonl").stat() == written
     printed = capsys.readouterr().out
-    assert "sst2 dev, 21 rows, 2 runs (seeds 0, 1)" in printed
+    assert "sst2 dev, 21 texts, 21 also in train, 0 contradicting, 2 runs (seeds 0, 1)" in printed
     for seed in range(2):
         held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
         assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
@@ -84,3 +86,35 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: lis
     assert main(given) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the sets were refused, or the training before it began; a training that began binds the folder."""
+    body, output = tmp_path / "body", tmp_path / "out"
+    body.mkdir()
+    refused = {"tasks.max_length=8", "steps=-1"}
+    steps: list[str] = []
+
+    def step(*command: object, **_: object) -> None:
+        words = [str(word) for word in command]
+        steps.append("train" if "train/main.py" in words else "sets")
+        (output / "sets" / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
+        if refused & {*words}:
+            raise ConfigurationError("refused")
+        if steps[-1] == "train":
+            (output / "seed-0").mkdir()
+            (output / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
+            raise ConfigurationError("stopped")
+
+    monkeypatch.setattr(tools.finetune, "run_step", step)
+    given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
+    for words, message, last in (
+        (["tasks.max_length=8"], "refused", "sets"), (["steps=-1"], "refused", "train"),
+        (["steps=9"], "stopped", "train"), (["steps=8"], "holds runs of other words", "train"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=message):
+            finetune(body, given, words)
+        assert steps[-1] == last
+    assert steps == ["sets", "sets", "train", "sets", "train"]

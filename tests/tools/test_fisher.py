@@ -14,6 +14,7 @@ from safetensors import safe_open
 
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
+from pipeline.shards import open_shards
 from tests.distributed import RankPool
 from tests.tools.evaluation.task_runs import tuned_run
 from tools.evaluation.predictions import set_rows
@@ -52,7 +53,8 @@ def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys:
         for name, parameter in trained.model.named_parameters():
             assert torch.equal(opened.get_tensor(f"weight/{name}"), parameter)
         bias = opened.get_tensor("fisher/heads.classification.classifier.out.bias")
-    rows, collate = set_rows(trained.shards), Collate.from_manifest(trained.shards.manifest)
+    shards = open_shards(Path(trained.sets[0].path))
+    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
     errors = []
     for row in range(60):
         one = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.generate import Continuation, Decoding, beams, generate
-from pipeline.shards import open_shards
 from tests.tools.lib.test_trained_model import write_run
-from tests.tools.small_run import example_sets
 from tools.generate import main
 from tools.lib.generation import Settings, continuations, text_of
 from tools.lib.trained_model import TrainedModel, load_trained
@@ -48,8 +46,7 @@ def test_the_command_prints_what_the_model_generates(
 def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **PAIRED)
     trained = load_trained(tmp_path)
-    manifest = open_shards(example_sets(shard_sets)["span_corruption"][0]).manifest
-    (wanted,) = continuations(trained, manifest, "the <extra_0> page", Settings(max_tokens=4))
+    (wanted,) = continuations(trained, "the <extra_0> page", Settings(max_tokens=4))
     assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
     assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
 
@@ -63,9 +60,8 @@ def test_a_tokenizer_without_an_end_continues_to_the_last_token(
     kept = {name: number for name, number in vocabulary.specials.items() if name != "eos"}
     monkeypatch.setattr(trained.tokenizer, "vocabulary", replace(vocabulary, specials=kept))
     prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
-    manifest = open_shards(example_sets(shard_sets)["causal_lm"][0]).manifest
     wanted = generate(trained.model, [prompt], Decoding(max_tokens=5))
-    assert continuations(trained, manifest, "the page", Settings(max_tokens=5)) == wanted
+    assert continuations(trained, "the page", Settings(max_tokens=5)) == wanted
 
 
 def test_an_encoder_has_no_next_tokens(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

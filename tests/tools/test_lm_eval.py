@@ -50,14 +50,13 @@ def own_score(trained: TrainedModel, context: str, continuation: str) -> tuple[f
         context, continuation = context[:-blanks], context[-blanks:] + continuation
     ids = {words: trained.tokenizer.encode([words])[0].ids.tolist()
            for words in (context, continuation, context + continuation)}  # fmt: skip
-    special = trained.shards.manifest.tokenizer.special_ids
+    special = trained.tokenizer.vocabulary.specials
     if trained.model.config.architecture == "decoder":
         row = ids[context + continuation] if context else [special.get("bos", special["eos"]), *ids[continuation]]
         first = len(ids[context]) if context else 1
         batch, targets = {"input_ids": torch.tensor([row])}, row[first:]
     else:
-        objective = trained.shards.manifest.objective
-        assert objective is not None
+        objective = trained.objectives[0]
         source, targets = [*ids[context], special["eos"]], ids[continuation]
         batch = {"input_ids": torch.tensor([source])}
         batch["decoder_input_ids"] = torch.tensor([[objective.frame.decoder_start, *targets[:-1]]])

@@ -11,8 +11,29 @@ import pytest
 from tests.tools.studies.small_study import write_study
 from tools import study as tool
 from tools.evaluate import EvaluateOptions, evaluate_texts
+from tools.studies.plan import Ordering, Study
 from tools.studies.scores import loss_of
 from train.logs.journal import read_lines
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said", "word"), [(1, "one seed", "held over rows, one seed"), (3, "3 seeds", "held")]
+)
+def test_the_table_says_how_many_seeds_a_verdict_has(seeds: int, said: str, word: str) -> None:
+    claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
+    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim])
+    draws = np.random.default_rng(0)
+    runs = {
+        name: [
+            {"steps": 1, "tokens": 8, "losses": {"masked": [[loss + draws.normal(0, 0.01), 1.0] for _ in range(20)]}}
+            for _ in range(seeds)
+        ]
+        for name, loss in (("plain", 3.0), ("mixed", 3.5))
+    }
+    first, *_, last = tool._table(study, runs)
+    assert first.endswith(f"{said}; nats on held-out rows")
+    assert last.startswith("masked: plain below mixed by +0.5")
+    assert last.endswith(f": {word}. said by nobody")
 
 
 @pytest.mark.slow
@@ -25,7 +46,9 @@ def test_losses_are_those_of_the_trainer(
     words = [str(folder), "--output", str(tmp_path / "out")]
     assert tool.main(words) == 0
     first = (tmp_path / "out" / "study.txt").read_text()
-    assert "masked: plain below mixed by" in first
+    assert ", one seed; nats on held-out rows" in first
+    (claim,) = [line for line in first.splitlines() if line.startswith("masked: plain below mixed by")]
+    assert " over rows, one seed. none" in claim
     for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
         scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
         metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")

@@ -15,13 +15,14 @@ from model.build import Model
 from model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
-from pipeline.shards import Manifest, ShardSet, open_shards
-from tools.lib.set_tokenizer import tokenizer_folder
+from tools.lib.run_sets import SetPaths, locate_sets, missing_sets
 from train.beginning.whole_weights import read_whole
 from train.checkpoint.format import Index, steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
+from train.config import TrainConfig
 from train.run_directory import read_config
+from train.sets.recorded_sets import RecordedSet, read_sets, tokenizer_of_run
 
 __all__ = ["Adapted", "Exportable", "open_adapted", "open_exportable"]
 
@@ -52,12 +53,13 @@ class Adapted:
     step: int
 
 
-def open_exportable(source: Path, step: int | None = None) -> Exportable:
+def open_exportable(source: Path, step: int | None = None, given: SetPaths | None = None) -> Exportable:
     """Read a run (its fp32 masters), an imported model, or a folder of transformers.
 
     Args:
         source: run or folder.
         step: of a run, the checkpoint; None: the newest whole one.
+        given: present paths of a run's shard sets, which only runs of earlier versions are read through.
 
     Raises:
         ClozelineError, ModelError: it is none of them, or damaged; the message says how.
@@ -68,24 +70,23 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         return Exportable(checkpoint, facts, (), imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
-    shards = open_shards(config.data.first_set)
-    manifest = shards.manifest
-    model = _with_places(config.model, manifest)
-    rows = manifest.tokenizer.vocab_size
+    trained_on = _first_set(source, config, given)
+    model = _with_places(config.model, trained_on)
+    rows = trained_on.tokenizer.vocab_size
     weights = read_weights(directory, index) if model.adapter is None else _merged(model, rows, directory, index)
-    checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(manifest)), None, ())
+    checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(trained_on)), None, ())
     facts = {
-        "objective": manifest.objective.label if manifest.objective else "corrupted online",
+        "objective": trained_on.objective.label,
         "heads": ", ".join(model.heads),
         "steps": f"{index.state['step']:,}",
         "tokens seen": f"{index.state.get('tokens', 0):,}",
-        "training set": manifest.name,
-        "training set's digest": manifest.checksum,
-        "tokenizer's fingerprint": manifest.tokenizer.fingerprint,
+        "training set": trained_on.name,
+        "training set's digest": trained_on.checksum,
+        "tokenizer's fingerprint": trained_on.tokenizer.fingerprint,
     }
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
-    return Exportable(checkpoint, facts, manifest.languages, _tokenizer(shards))
+    return Exportable(checkpoint, facts, trained_on.languages, _tokenizer(source, trained_on))
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:
@@ -98,13 +99,13 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
     config = read_config(run, read_state(index))
     if config.model.adapter is None or config.model.init_from is None:
         raise ConfigurationError(f"{run}: trained no adapter: export the whole model with tools/export_model.py")
-    manifest = open_shards(config.data.first_set).manifest
-    model = _filled(_with_places(config.model, manifest), manifest.tokenizer.vocab_size, directory, index)
+    trained_on = _first_set(run, config, None)
+    model = _filled(_with_places(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index)
     beside = Checkpoint(
         replace(model.config, adapter=None),
         model.vocab_size,
         _without_adapters(model),
-        dict(_token_ids(manifest)),
+        dict(_token_ids(trained_on)),
         None,
         (),
     )
@@ -140,25 +141,31 @@ def _without_adapters(model: Model) -> dict[str, Tensor]:
     return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
 
 
-def _tokenizer(shards: ShardSet) -> Path | None:
+def _first_set(run: Path, config: TrainConfig, given: SetPaths | None) -> RecordedSet:
+    data = locate_sets(run, config.data, given or SetPaths())
+    with missing_sets(run, data):
+        return read_sets(run, data)[0]
+
+
+def _tokenizer(run: Path, trained_on: RecordedSet) -> Path | None:
     try:
-        return tokenizer_folder(shards)
+        return tokenizer_of_run(run, trained_on)
     except ConfigurationError:  # the set was copied without it
         return None
 
 
-def _with_places(config: ModelConfig, manifest: Manifest) -> ModelConfig:
+def _with_places(config: ModelConfig, trained_on: RecordedSet) -> ModelConfig:
     """Return the configuration; rotary positions have no table, so that `maximum` says how long rows have been."""
     if config.position.kind != "rope":
         return config
-    places = max(config.position.maximum, manifest.max_length)
+    places = max(config.position.maximum, trained_on.max_length)
     return replace(config, position=replace(config.position, maximum=places))
 
 
-def _token_ids(manifest: Manifest) -> Iterable[tuple[str, int]]:
+def _token_ids(trained_on: RecordedSet) -> Iterable[tuple[str, int]]:
     """Yield `pad_token_id` and the like."""
-    for name, number in manifest.tokenizer.special_ids.items():
+    for name, number in trained_on.tokenizer.special_ids.items():
         yield f"{name}_token_id", number
-    start = manifest.objective.frame.decoder_start if manifest.objective else None
+    start = trained_on.objective.frame.decoder_start
     if start is not None:
         yield "decoder_start_token_id", start

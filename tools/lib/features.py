@@ -21,8 +21,9 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.files import file_hash, publish, publish_json, read_json
 from pipeline.sealed_json import sealed, unsealed
 from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.tasks.token_places import first_tokens, token_spans
 from pipeline.tokenizers import Encoding
-from tools.lib.text_scores import opening, word_spans, words_of
+from tools.lib.text_scores import opening, word_spans
 from tools.lib.trained_model import TrainedModel
 
 __all__ = [
@@ -193,12 +194,13 @@ def _units(
         return [(place, piece, vectors[first + place]) for place, piece in enumerate(pieces)]
     if kind != "first_subword":
         return [(0, text, pool(kind, vectors[None], {"lengths": torch.tensor(len(vectors))})[0])]
-    places: dict[int, int] = {}
-    for place, word in enumerate(words_of(text, encoding)[:room]):
-        if word >= 0:
-            places.setdefault(word, place)
-    spans = word_spans(text)
-    return [(word, text[slice(*spans[word])], vectors[first + place]) for word, place in places.items()]
+    bounds = word_spans(text)
+    tokens = first_tokens(token_spans(text, encoding.starts, encoding.ends), np.array(bounds, np.int64).reshape(-1, 2))
+    return [
+        (word, text[slice(*bounds[word])], vectors[first + token])
+        for word, token in enumerate(tokens.tolist())
+        if 0 <= token < room
+    ]
 
 
 def _table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from pipeline.config import former_names, load_config, validate
-from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards import ShardSet
 from tools.lib.command import Arguments, natural, positive, some_path
+from tools.lib.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
 from tools.lib.run_steps import RunSteps
 from train.checkpoint.format import steps_in
 from train.errors import reading_run
@@ -140,7 +141,12 @@ class Feed:
 
 def add_feed_arguments(parser: Arguments) -> None:
     """Declare the arguments that name a run, or a set and how it is read."""
-    parser.add_argument("manifest", type=some_path, nargs="?", help="manifest.json of a shard set, or its folder")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="MANIFEST",
+        help=f"manifest.json of a shard set, or its folder; with --run {SET_PATHS_HELP}",
+    )
     parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
     parser.add_argument("--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)")
@@ -154,13 +160,16 @@ def open_feed(options: argparse.Namespace) -> Feed:
         ConfigurationError: they name none or two, or the numbers do not fit each other.
         ClozelineError: the set cannot be opened.
     """
-    if (options.run is None) == (options.manifest is None):
+    paths, words = split_set_paths(options.words)
+    if len(words) != (options.run is None) or "" in words:
         raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
     if options.run is not None:
         _refuse(options, _OWN)
-        return _of_run(options.run)
+        return _of_run(options.run, paths)
+    if paths != SetPaths():
+        raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
     given = {name: getattr(options, name) for name in _OWN if getattr(options, name) is not None}
-    data = DataConfig(shards=options.manifest, **given)
+    data = DataConfig(shards=Path(words[0]), **given)
     if data.global_batch % data.lane_count:
         raise ConfigurationError(f"--lanes {data.lanes}: expected a divisor of the global batch {data.global_batch}")
     return _of_data(data)
@@ -172,7 +181,7 @@ def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
             raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is taken; leave it out")
 
 
-def _of_run(run: Path) -> Feed:
+def _of_run(run: Path, paths: SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(
@@ -195,10 +204,9 @@ def _of_run(run: Path) -> Feed:
             "lines are lost; what the run has read is known up to the last line\n"
         )
     skip = data.on_damaged == "skip"
-    try:
+    data = locate_sets(run, data, paths)
+    with missing_sets(run, data):
         feed = _of_data(data)
-    except StorageError as error:
-        raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
     by_tokens = data.batch_tokens is not None
     return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
 

@@ -12,7 +12,6 @@ from pydantic.dataclasses import dataclass
 from model.config import STRICT
 from model.generate import Continuation, Decoding, beams, generate
 from pipeline.errors import ConfigurationError
-from pipeline.shards import Manifest
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer
 from tools.lib.trained_model import TrainedModel
@@ -34,18 +33,17 @@ class Settings(Decoding):
     """Step of the checkpoint; null = the newest whole one."""
 
 
-def continuations(trained: TrainedModel, manifest: Manifest, text: str, settings: Settings) -> list[Continuation]:
+def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
     """Return the continuations of a text.
 
     Args:
-        trained: the model and its tokenizer.
-        manifest: of examples that the model was trained on. It says how rows begin, and whether a prefix is read in
-            both directions.
+        trained: the model and its tokenizer. The first set of its training says how rows begin, and whether a prefix is
+            read in both directions.
         text: special tokens may be written as their pieces.
         settings: choice of tokens, and number of continuations.
     """
-    objective = manifest.objective
-    assert objective is not None, "a manifest of examples"
+    trained_on = trained.sets[0]
+    objective = trained_on.objective
     tokenizer = trained.tokenizer
     prompt = prompt_ids(tokenizer, objective, text)
     rules: dict[str, Any] = {
@@ -53,7 +51,7 @@ def continuations(trained: TrainedModel, manifest: Manifest, text: str, settings
         "banned": _sequences(tokenizer, settings.ban),
         "finishes": _finishes(tokenizer, settings.stop),
         "decoder_start": objective.frame.decoder_start,
-        "prefix": "prefix_length" in {column.name for column in manifest.columns},
+        "prefix": "prefix_length" in trained_on.columns,
     }
     if settings.mode == "beam":
         return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
@@ -62,7 +60,7 @@ def continuations(trained: TrainedModel, manifest: Manifest, text: str, settings
 
 def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
     """Return the text of a continuation, cut before the first stop string."""
-    text = tokenizer.decode(continuation.ids)
+    text = tokenizer.decode_part(continuation.ids)
     return text[: min((text.find(one) for one in stop if one in text), default=len(text))]
 
 
@@ -76,7 +74,7 @@ def _finishes(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]]
     """Return a function that says whether the text of tokens holds a stop string; None: there is none."""
     if not stop:
         return None
-    return lambda ids: any(one in tokenizer.decode(ids) for one in stop)
+    return lambda ids: any(one in tokenizer.decode_part(ids) for one in stop)
 
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 __all__ = ["model_card"]
 
@@ -27,8 +28,13 @@ A model of {parameters:,} parameters, exported by Clozeline.
 ```python
 from transformers import {loader}{tokenizer_import}
 
-model = {loader}.from_pretrained("path/to/this/folder")
+model = {loader}.from_pretrained("path/to/this/folder"{options})
 {tokenizer_line}```
+"""
+_LITERAL = """
+The model was trained on text in which special tokens that a text spells out, such as `{mark}`, are ordinary letters.
+Read text of unknown origin the same way: `tokenizer(text, split_special_tokens=True)`. Without it they become the
+special tokens themselves, which a prompt with `{mark}` in it needs. A unigram model joins them in either case.
 """
 
 
@@ -40,7 +46,8 @@ def model_card(
     *,
     licence: str = "unknown",
     languages: Sequence[str] = (),
-    tokenizer: bool = False,
+    mark: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the text of a model card.
 
@@ -51,19 +58,22 @@ def model_card(
         facts: rows of the table.
         licence: as the owner gives it; nothing here guesses one.
         languages: codes of the training data's languages.
-        tokenizer: the folder holds one.
+        mark: a special token of the tokenizer in the folder; None: the folder holds no tokenizer.
+        options: more arguments of `from_pretrained`.
     """
     listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **facts}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(licence=json.dumps(licence), languages=json.dumps(list(languages)))
-    return front + _BODY.format(
+    body = _BODY.format(
         title=_cell(title),
         parameters=parameters,
         rows=rows,
         loader=loader,
-        tokenizer_import=", AutoTokenizer" if tokenizer else "",
-        tokenizer_line='tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n' if tokenizer else "",
+        options="".join(f", {name}={value!r}" for name, value in (options or {}).items()),
+        tokenizer_import="" if mark is None else ", AutoTokenizer",
+        tokenizer_line="" if mark is None else 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n',
     )
+    return front + body + ("" if mark is None else _LITERAL.format(mark=mark))
 
 
 def _cell(text: str) -> str:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.checkpoints import FACTS, FACTS_FORMAT, MODEL, WEIGHTS, Checkpoint
+from model.checkpoints import FACTS, FACTS_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
 from pipeline.configuration.strict_yaml import dump_yaml
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import file_hash, publish, publish_json
@@ -61,7 +61,8 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     )
     with publish(folder / MODEL) as temporary:
         temporary.write_text(f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
-    write_tensors(folder / WEIGHTS, checkpoint.tensors)
+    unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
+    write_tensors(folder / WEIGHTS, {**checkpoint.tensors, **unread})
     facts = {
         "format": FACTS_FORMAT,
         "model_type": checkpoint.model_type,

@@ -10,23 +10,36 @@ from typing import Any
 from pipeline.errors import ConfigurationError
 from pipeline.files import publish, read_json
 
-__all__ = ["remember"]
+__all__ = ["refuse_other_words", "remember"]
 
 
 def remember(path: Path, ours: Mapping[str, Any]) -> None:
-    """Write down what a folder is for, or compare it with what is written.
+    """Write down what a folder is for, in place of what a refused command has left.
 
     Args:
         path: the note, in the folder, which is made if need be.
         ours: plain data.
 
     Raises:
-        ConfigurationError: it is for something else, or the note cannot be read.
+        ConfigurationError: as `refuse_other_words`.
     """
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with publish(path) as temporary:
-            temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    refuse_other_words(path, ours)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with publish(path) as temporary:
+        temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def refuse_other_words(path: Path, ours: Mapping[str, Any]) -> None:
+    """Check that a folder holds no runs of another command; without a run its note may say anything.
+
+    Args:
+        path: the note, in the folder.
+        ours: plain data.
+
+    Raises:
+        ConfigurationError: the folder holds a run of something else, or the note beside a run cannot be read.
+    """
+    if not path.exists() or not any(path.parent.rglob("config.yaml")):
         return
     held = read_json(path)
     if held is None:

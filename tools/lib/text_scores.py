@@ -18,14 +18,11 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Encoding
 from tools.lib.trained_model import TrainedModel
-from train.run_directory import read_config
-from train.stream.phases import open_phases
 
 __all__ = [
     "Score",
     "TextScore",
     "TextScorer",
-    "objectives_of",
     "open_scorer",
     "opening",
     "ready_scores",
@@ -49,12 +46,6 @@ class TextScore:
     total: float
     tokens: int
     """that were scored: all, or where nothing precedes the first, all others"""
-
-
-def objectives_of(run: Path) -> list[ObjectiveFacts]:
-    """Return the objectives of the sets that a run trains on, in all its phases."""
-    manifests = [source.manifest for phase in open_phases(read_config(run).data) for source in phase.sources]
-    return [manifest.objective for manifest in manifests if manifest.objective is not None]
 
 
 def prepared(objective: ObjectiveFacts) -> tuple[Score, ...]:
@@ -170,10 +161,9 @@ def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[T
     Raises:
         ConfigurationError: the run was not trained for this score, so that it would mean nothing.
     """
-    objectives = objectives_of(run)
-    ready = ready_scores(objectives)
+    ready = ready_scores(trained.objectives)
     if not ready:
-        labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
+        labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
         raise ConfigurationError(f"{run}: was trained on {labels}, which prepares no score of texts")
     chosen = kind or next(iter(ready))
     if chosen not in ready:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import torch
 
 from model.build import Model, build_model
 from pipeline.errors import ConfigurationError
-from pipeline.shards import ShardSet, open_shards
-from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
-from train.beginning.spelling import spellings_of
+from pipeline.shards import ShardSet
+from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.tokenizers import Tokenizer, load_tokenizer
+from tools.lib.run_sets import SetPaths, locate_sets, missing_sets
+from train.beginning.spelling import spellings_by
 from train.beginning.whole_weights import read_whole
 from train.checkpoint.format import Index
 from train.checkpoint.parts import CheckpointReader
@@ -19,18 +22,36 @@ from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.errors import CheckpointError
 from train.run_directory import read_config
+from train.sets.recorded_sets import RecordedSet, read_sets, tokenizer_of_run
 
 __all__ = ["TrainedModel", "load_checkpoint", "load_trained"]
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model in evaluation mode, its tokenizer and training set, and the step of its checkpoint."""
+    """A model in evaluation mode, its tokenizer, the sets that it was trained on, and the step of its checkpoint."""
 
     model: Model
     tokenizer: Tokenizer
-    shards: ShardSet
+    sets: Sequence[RecordedSet]
     step: int
+
+    @property
+    def objectives(self) -> list[ObjectiveFacts]:
+        """The objectives of its training, in all phases."""
+        return [one.objective for one in self.sets]
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a row that the model reads, special ones included.
+
+        Those of its position table; without one, those that its export declares: `position.maximum`, or the longest
+        training row.
+        """
+        limit = self.model.place_limit
+        if limit is not None:
+            return limit
+        return max(self.model.config.position.maximum, *(one.max_length for one in self.sets))
 
     def refuse_other_tokenizer(self, shards: ShardSet) -> None:
         """Check that a set was made with the model's tokenizer.
@@ -38,7 +59,7 @@ class TrainedModel:
         Raises:
             ConfigurationError: it was made with another.
         """
-        ours, theirs = (one.manifest.tokenizer.fingerprint for one in (self.shards, shards))
+        ours, theirs = self.tokenizer.vocabulary.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}: make it with the "
@@ -46,32 +67,38 @@ class TrainedModel:
             )
 
 
-def load_trained(run: Path, step: int | None = None) -> TrainedModel:
+def load_trained(run: Path, step: int | None = None, given: SetPaths | None = None) -> TrainedModel:
     """Load a checkpoint of a run without DeepSpeed, whatever ZeRO stage wrote it.
 
     Args:
-        run: the run directory.
+        run: the run directory; its shard sets are not read, unless an earlier version wrote it.
         step: whose checkpoint to load; None: the one that the run would resume from.
+        given: present paths of the shard sets.
 
     Raises:
         ConfigurationError: this is not a run directory, or it has no such checkpoint.
         CheckpointError: the checkpoint is damaged, or belongs to another model than config.yaml describes.
     """
-    return load_checkpoint(run, *find_checkpoint(run, step))
+    return load_checkpoint(run, *find_checkpoint(run, step), given)
 
 
-def load_checkpoint(run: Path, directory: Path, index: Index) -> TrainedModel:
+def load_checkpoint(run: Path, directory: Path, index: Index, given: SetPaths | None = None) -> TrainedModel:
     """Load a checkpoint that was found, as `load_trained` does.
 
     Args:
         run: the run directory.
         directory: the checkpoint's.
         index: the checkpoint's.
+        given: present paths of the shard sets.
     """
     config = read_config(run, read_state(index))
-    shards = open_shards(config.data.first_set)
-    facts = shards.manifest.tokenizer
-    model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings_of(config.model, shards))
+    data = locate_sets(run, config.data, given or SetPaths())
+    with missing_sets(run, data):
+        sets = read_sets(run, data)
+    facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
+    model = build_model(
+        config.model, facts.vocab_size, facts.special_ids, spellings_by(config.model, lambda: tokenizer)
+    )
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     reader, weights = CheckpointReader(directory, index), read_whole(config.model, directory, index, shapes)
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
@@ -82,5 +109,4 @@ def load_checkpoint(run: Path, directory: Path, index: Index) -> TrainedModel:
         for name, buffer in model.named_buffers():
             if name in index.buffers:
                 buffer.copy_(reader.buffer(name, buffer.shape))
-    tokenizer = load_tokenizer(find_tokenizer(shards.path, facts.fingerprint))
-    return TrainedModel(model.eval(), tokenizer, shards, int(index.state["step"]))
+    return TrainedModel(model.eval(), tokenizer, sets, int(index.state["step"]))

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from model.scoring.batches import TOKENS
 from pipeline.errors import ConfigurationError
 from pipeline.shards.manifest import ObjectiveFacts
-from tools.lib.text_scores import objectives_of, opening, prepared
+from tools.lib.text_scores import opening, prepared
 from tools.lib.trained_model import TrainedModel
 from tools.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
 
@@ -43,7 +43,7 @@ def open_scorer(
     Raises:
         ConfigurationError: the run was not trained for the mode, so that its scores would mean nothing.
     """
-    objectives = objectives_of(run)
+    objectives = trained.objectives
     ready = {kind: objective for objective in reversed(objectives) for kind in prepared_modes(objective)}
     known = [kind for kind in get_args(Mode) if kind in ready]
     if not known:

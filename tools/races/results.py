@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from pipeline.errors import StorageError
 from tools.evaluation.comparison import mean_and_deviation
 from tools.races.rules import HEAD, HELDOUT, Entry, Race
 from train.logs.journal import read_lines
 
-__all__ = ["Result", "record_line", "result_of", "standings"]
+__all__ = ["Result", "record_line", "result_of", "standings", "target_of"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,8 @@ def result_of(run: Path, target: float) -> Result:
     Raises:
         StorageError: the metrics lack a step or the last evaluation.
     """
-    records = read_lines(run / "metrics.jsonl")
-    if [one.get("step") for one in records] != [*range(1, len(records) + 1)] or "heldout" not in records[-1]:
-        raise StorageError(f"{run / 'metrics.jsonl'}: lacks steps or the last evaluation; remove {run} and start again")
-    losses = {one["step"]: float(one["heldout"][HELDOUT]["losses"][HEAD]) for one in records if "heldout" in one}
+    records = _complete(run)
+    losses = _losses(records)
     end = next((step for step, loss in losses.items() if loss <= target), len(records))
     records, loss = records[:end], losses[end]
     last = records[-1]
@@ -62,12 +62,36 @@ def result_of(run: Path, target: float) -> Result:
     )
 
 
-def standings(race: Race, results: Mapping[str, Sequence[Result]]) -> Iterator[str]:
+def _complete(run: Path) -> list[dict[str, Any]]:
+    """Return the metrics of all steps of a finished run."""
+    records = read_lines(run / "metrics.jsonl")
+    if [one.get("step") for one in records] != [*range(1, len(records) + 1)] or "heldout" not in records[-1]:
+        raise StorageError(f"{run / 'metrics.jsonl'}: lacks steps or the last evaluation; remove {run} and start again")
+    return records
+
+
+def _losses(records: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """Return the held-out loss of each evaluated step."""
+    return {one["step"]: float(one["heldout"][HELDOUT]["losses"][HEAD]) for one in records if "heldout" in one}
+
+
+def target_of(runs: Sequence[Path]) -> float:
+    """Return the target of a race: the loss that each run of the baseline reaches, in nats, rounded up to 0.01.
+
+    Raises:
+        StorageError: the metrics of a run lack a step or the last evaluation.
+    """
+    lowest = [min(_losses(_complete(run)).values()) for run in runs]
+    return math.ceil(max(lowest) * 100) / 100
+
+
+def standings(race: Race, half: str, results: Mapping[str, Sequence[Result]]) -> Iterator[str]:
     """Yield a line for each entry, means over its trainings; an entry counts if all of them reached the target."""
-    yield f"{race.title}: {race.target:g} nats of {race.heldout}"
+    target = results[race.baseline][0].target
+    yield f"{race.title}: {target:g} nats on the {half} half of {race.heldout}; all seeds of {race.baseline} reach it"
     yield (
         f"{'entry':<16}{'reached':>9}{'loss':>8}{'steps':>8}{'tokens':>12}{'FLOPs':>10}{'seconds':>18}{'CPU s':>18}"
-        f"{'faster':>9}{'by CPU':>9}"
+        f"{'faster':>9}{'by CPU':>9}{'by tokens':>11}"
     )
     for name, found in results.items():
         of = {field.name: _mean(found, field.name) for field in fields(Result)}
@@ -75,7 +99,7 @@ def standings(race: Race, results: Mapping[str, Sequence[Result]]) -> Iterator[s
         yield (
             f"{name:<16}{reached:>9}{of['loss']:>8.4f}{of['steps']:>8,.0f}{of['tokens']:>12,.0f}{of['flops']:>10.3g}"
             f"{_spread([one.seconds for one in found]):>18}{_spread([one.cpu_seconds for one in found]):>18}"
-            + "".join(f"{cell:>9}" for cell in _faster(race, results, name))
+            + "".join(f"{cell:>{width}}" for cell, width in zip(_faster(race, results, name), (9, 9, 11), strict=True))
         )
 
 
@@ -110,9 +134,10 @@ def _mean(found: Sequence[Result], field: str) -> float:
 
 
 def _faster(race: Race, results: Mapping[str, Sequence[Result]], name: str) -> tuple[str, ...]:
-    """Return how many times faster than the baseline an entry is, by the clock and by the processors' seconds."""
+    """Return how many times less than the baseline an entry takes: by the clock, the processors' seconds, tokens."""
     ours, theirs = results[name], results[race.baseline]
     reached = all(one.reached for one in (*ours, *theirs))
     return tuple(
-        f"{_mean(theirs, field) / _mean(ours, field):.2f} x" if reached else "" for field in ("seconds", "cpu_seconds")
+        f"{_mean(theirs, field) / _mean(ours, field):.2f} x" if reached else ""
+        for field in ("seconds", "cpu_seconds", "tokens")
     )

@@ -15,12 +15,13 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from train.config import TrainConfig
 
-__all__ = ["HEAD", "HELDOUT", "Entry", "Race", "changed_sets", "load_race", "training_of"]
+__all__ = ["HEAD", "HELDOUT", "Entry", "Race", "changed_sets", "half_path", "load_race", "training_of"]
 
 HEAD: Final = "masked_lm"
 """Head that every entry trains, alone."""
 HELDOUT: Final = "heldout"
 """Name of the held-out set in the metrics."""
+_HALVES: Final = "halves"
 _RACE: Final = "race.yaml"
 _RECIPE: Final = "pipeline.yaml"
 _FIXED: Final = (
@@ -38,20 +39,18 @@ class Race:
 
     title: str
     """title of the page"""
-    target: Annotated[float, Field(gt=0)]
-    """held-out loss at which a training is done, in nats"""
     baseline: str
-    """entry to which the others are compared, trained with the first seed alone"""
+    """entry to which the others are compared; what all its seeds reach is the target"""
     cores: Positive
     """limit of ranks times threads"""
     every: Positive
     """steps between evaluations"""
     seeds: Positive
-    """trainings of an entry, with the seeds 0, 1, ..."""
+    """trainings of the baseline and of each entry, with the seeds 0, 1, ..."""
     heldout: str
-    """held-out set, by its folder below the output of the pipeline"""
+    """held-out set, by its folder below the output of the pipeline: one half of it judges, one is for tuning"""
     sets: dict[str, str]
-    """digest of each set that an entry may train on, and of the held-out set, by the same folders"""
+    """digest of each set that an entry may train on, and of the halves of the held-out set, by the same folders"""
     made_with: str
     """Python whose pages gave these digests"""
 
@@ -87,17 +86,25 @@ def load_race(folder: Path) -> tuple[Race, dict[str, Entry]]:
     return race, entries
 
 
-def changed_sets(race: Race, sets: Path) -> list[str]:
-    """Return the sets that are not those of the records, by their digests.
+def half_path(half: str) -> str:
+    """Return the folder of a half of the held-out set, below the output of the pipeline."""
+    return f"{_HALVES}/{half}"
+
+
+def changed_sets(race: Race, sets: Path) -> dict[str, str]:
+    """Return the digests of the sets that are not those of the records.
 
     Args:
         race: its facts.
         sets: output of the pipeline.
     """
-    return [name for name, digest in race.sets.items() if open_shards(sets / name).digest != digest]
+    found = {name: open_shards(sets / name).digest for name in race.sets}
+    return {name: digest for name, digest in found.items() if digest != race.sets[name]}
 
 
-def training_of(race: Race, entry: Entry, name: str, sets: Path, output: Path, seed: int) -> dict[str, Any]:
+def training_of(
+    race: Race, entry: Entry, name: str, sets: Path, output: Path, seed: int, half: str, target: float | None
+) -> dict[str, Any]:
     """Return the configuration of a training, checked.
 
     Args:
@@ -107,6 +114,8 @@ def training_of(race: Race, entry: Entry, name: str, sets: Path, output: Path, s
         sets: output of the pipeline.
         output: run directory.
         seed: of weights and order.
+        half: of the held-out set, which is evaluated.
+        target: held-out loss that ends the training, in nats; None: it makes all of its steps.
 
     Raises:
         ConfigurationError: the entry takes more cores than there are, sets a key that is the race's, trains on other
@@ -130,14 +139,18 @@ def training_of(race: Race, entry: Entry, name: str, sets: Path, output: Path, s
     for part in (data, *data.get("phases", [])):
         if "shards" in part:
             part["shards"] = _paths(race, part["shards"], name, sets)
-    data |= {"heldout": {HELDOUT: str(sets / race.heldout)}, "seed": seed}
-    return config | {
-        "seed": seed,
-        "evaluate": {"every": race.every},
-        "early_stop": {"metric": f"{HELDOUT}/losses/{HEAD}", "target": race.target, "patience": 2**31},
-        "checkpoint": {"every": None, "keep_last": 1},
-        "log": {"every": 1, "tensorboard": False},
-    }
+    data |= {"heldout": {HELDOUT: str(sets / half_path(half))}, "seed": seed}
+    stop = {"metric": f"{HELDOUT}/losses/{HEAD}", "target": target, "patience": 2**31}
+    return (
+        config
+        | ({} if target is None else {"early_stop": stop})
+        | {
+            "seed": seed,
+            "evaluate": {"every": race.every},
+            "checkpoint": {"every": None, "keep_last": 1},
+            "log": {"every": 1, "tensorboard": False},
+        }
+    )
 
 
 def _refuse(config: Mapping[str, Any], key: str, name: str) -> None:
@@ -151,7 +164,7 @@ def _refuse(config: Mapping[str, Any], key: str, name: str) -> None:
 
 def _paths(race: Race, given: str | list[str], name: str, sets: Path) -> list[str]:
     """Return the paths of training sets that are given by name."""
-    allowed = [one for one in race.sets if one != race.heldout]
+    allowed = [one for one in race.sets if not one.startswith(f"{_HALVES}/")]
     found = [given] if isinstance(given, str) else given
     for one in found:
         if one not in allowed:

@@ -49,8 +49,8 @@ class Study:
     """title of the page"""
     flops: Annotated[float, Field(gt=0)]
     """operations of the training of each run, forward and backward"""
-    seeds: Annotated[int, Field(ge=1)] = 2
-    """runs of each variant"""
+    seeds: Annotated[int, Field(ge=1)] = 3
+    """runs of each variant; one leaves the chance of seeds unknown, and every verdict says so"""
     evaluations: Annotated[int, Field(ge=1)] = 8
     """evaluations of a run"""
     orderings: list[Ordering] = Field(default_factory=list)

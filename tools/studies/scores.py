@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from model.build import Model
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
+from tools.evaluation.comparison import difference_of
 from train.stream.collate import Collate
 
 __all__ = ["Verdict", "batch_losses", "loss_of", "verdict"]
@@ -60,37 +61,38 @@ class Verdict:
     """A claim that one variant has a lower loss, judged.
 
     Args:
-        gain: loss of the other less that of the one said to be lower, in nats.
-        low: 2.5 % of the resamples are below.
-        high: 2.5 % of the resamples are above.
+        gain: loss of the other less that of the one said to be lower, in nats; means over seeds.
+        low: lower end of its interval of 95 %.
+        high: upper end of its interval of 95 %.
+        error: its standard error, of seeds and rows together.
+        seeds: runs of each variant.
     """
 
     gain: float
     low: float
     high: float
+    error: float
+    seeds: int
 
     @property
     def word(self) -> str:
-        """`held`, `not held`, or `undecided` where the interval holds 0."""
-        return "held" if self.low > 0 else "not held" if self.high < 0 else "undecided"
+        """`held`, `not held`, or `undecided` where the interval holds 0; of one seed, with these words."""
+        word = "held" if self.low > 0 else "not held" if self.high < 0 else "undecided"
+        return word if self.seeds > 1 else f"{word} over rows, one seed"
 
 
 def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) -> Verdict:
-    """Compare the runs of two variants on the same batches, which are drawn with replacement.
-
-    It knows the chance of the rows; that of seeds is the deviation of the losses.
+    """Compare the runs of two variants on the same batches, by the chance of the rows and of the seeds together.
 
     Args:
         lower: sums and counts [batches, 2] of each run that is said to have the lower loss.
         higher: those of the other variant.
-        seed: of the draws.
+        seed: of the draws of batches.
     """
-    means = [np.mean(runs, axis=0) for runs in (lower, higher)]
     draws = np.random.Generator(np.random.Philox(key=keyed_hash("verdict", seed)))
-    rows = len(means[0])
-    gains = []
-    for _ in range(_RESAMPLES):
-        chosen = draws.integers(0, rows, rows)
-        gains.append(loss_of(means[1][chosen]) - loss_of(means[0][chosen]))
-    low, high = np.percentile(gains, [2.5, 97.5])
-    return Verdict(loss_of(means[1]) - loss_of(means[0]), float(low), float(high))
+    rows = len(lower[0])
+    times = draws.multinomial(rows, np.full(rows, 1 / rows), _RESAMPLES)  # each batch is drawn, [resamples, batches]
+    drawn = [np.mean([np.divide(*(times @ run).T) for run in runs], axis=0) for runs in (higher, lower)]
+    losses = [[loss_of(run) for run in runs] for runs in (higher, lower)]
+    found = difference_of(losses[0], losses[1], drawn[0] - drawn[1], rows)
+    return Verdict(found.difference, found.low, found.high, found.error, found.seeds)

@@ -127,17 +127,18 @@ def shares(available: Mapping[str, int], budget: int, alpha: float) -> dict[str,
 def _held_out(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
     """Yield the held-out part of a token set, and the tokens of the rest, which `token_counts.arrow` counts by id."""
     shards = open_shards(folder / "manifest.json")
-    documents = held = rest = 0
+    documents = held = held_others = rest = 0
     for number in range(len(shards.index)):
         block = shards.read_block(number)
         sizes = block.columns["token_ids"].lengths.tolist()
         others = block.columns["target_ids"].lengths.tolist() if "target_ids" in block.columns else [0] * len(block)
         for uid, size, other in zip(block.fixed["document_uid"], sizes, others, strict=True):
             if is_heldout(uid.tobytes(), config["heldout"]["fraction"], config["seed"]):
-                documents, held = documents + 1, held + size
+                documents, held, held_others = documents + 1, held + size, held_others + other
             else:
                 rest += size + other
-    yield "held_out", counts["held_out"], {"documents": documents, "tokens": held}
+    computed = {"documents": documents, "tokens": held, "target_tokens": held_others}
+    yield "held_out", counts["held_out"], {name: computed[name] for name in counts["held_out"]}
     if (by_id := find_token_counts(folder / "manifest.json")) is not None:
         yield "tokens by id", int(by_id.sum()), rest
 

@@ -1,12 +1,14 @@
-"""The tokenizer of a shard set, compared with the facts in the manifest."""
+"""Check the tokenizer of a shard set: its files, and the facts about it in the manifest."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.execution.unit_record import records
+from pipeline.repair import repair_of
 from pipeline.shards import ShardSet
-from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
+from pipeline.tokenizers import load_tokenizer
 from pipeline.vocabulary import Vocabulary
 from tools.lib.set_tokenizer import tokenizer_folder
 
@@ -16,13 +18,15 @@ __all__ = ["vocabulary_for"]
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:
     """Return the vocabulary of a set's tokenizer, compared with the manifest; None if no folder above the set has it.
 
+    The tokenizer is loaded, and its files are compared with the record of the stage that wrote them, where it is there.
+
     Args:
         shards: the set.
         folder: see `tokenizer_folder`; default: the one found above the set.
 
     Raises:
         ConfigurationError: the named folder has no tokenizer, or not the one of the set.
-        IntegrityError: the manifest contradicts it.
+        IntegrityError: a file of the tokenizer is damaged, or the manifest contradicts it.
     """
     facts = shards.manifest.tokenizer
     try:
@@ -31,10 +35,18 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         if folder is not None:
             raise
         return None
-    vocabulary = Vocabulary.load(found_in / VOCABULARY_FILE)
+    _compare_with_records(found_in)
+    vocabulary = load_tokenizer(found_in).vocabulary
     said = (facts.vocab_size, facts.special_ids, facts.sentinels)
     found = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(("vocab_size", "special_ids", "sentinels"), found, said, strict=True):
         if got != expected:
             raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {found_in} has, got {got}")
     return vocabulary
+
+
+def _compare_with_records(folder: Path) -> None:
+    """Raise IntegrityError where a file of a tokenizer differs from what the stage that wrote it recorded."""
+    for record in records(folder.parent, "main"):
+        if gap := record.gap(folder.parent, temporary=False, verify=True):
+            raise IntegrityError(f"{gap}; {repair_of(folder / record.pass_name)}")

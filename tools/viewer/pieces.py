@@ -45,7 +45,7 @@ class Decoder(Protocol):
 
     vocabulary: Vocabulary
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode_part(self, ids: Iterable[int]) -> str:
         """Return the text of tokens."""
 
     def piece(self, token: int) -> str:
@@ -58,7 +58,7 @@ class _Numbers:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode_part(self, ids: Iterable[int]) -> str:
         """Return the numbers, each with a space after it."""
         return "".join(f"{token} " for token in ids)
 
@@ -101,11 +101,11 @@ class Pieces:
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the decoded text of some tokens."""
-        return visible(self._tokenizer.decode(ids))
+        return visible(self._tokenizer.decode_part(ids))
 
     def piece(self, token: int) -> str:
         """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
-        text = self._tokenizer.decode([token])
+        text = self._tokenizer.decode_part([token])
         return self._tokenizer.piece(token) if _BROKEN in text else visible(text)
 
     def tokens(self, ids: Sequence[int], marks: Sequence[Mark] | None = None) -> list[Token]:
@@ -132,11 +132,11 @@ class Pieces:
 
     def _whole(self, ids: Sequence[int], marks: Sequence[Mark] | None, position: int) -> int:
         """Return how many tokens from a position on make whole characters; 1 if none of them does."""
-        if _BROKEN not in self._tokenizer.decode([ids[position]]):
+        if _BROKEN not in self._tokenizer.decode_part([ids[position]]):
             return 1
         for length in range(2, min(_LONGEST_CHARACTER, len(ids) - position) + 1):
             if marks is not None and marks[position + length - 1] != marks[position]:
                 break
-            if _BROKEN not in self._tokenizer.decode(ids[position : position + length]):
+            if _BROKEN not in self._tokenizer.decode_part(ids[position : position + length]):
                 return length
         return 1

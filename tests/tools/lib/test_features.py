@@ -17,7 +17,7 @@ from pipeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from pipeline.sealed_json import sealed
 from tests.tools.lib.test_trained_model import write_run
 from tools.lib.features import Extraction, Features, open_features, write_features
-from tools.lib.text_scores import objectives_of, word_spans
+from tools.lib.text_scores import word_spans
 from tools.lib.trained_model import TrainedModel, load_trained
 
 TEXTS = [
@@ -25,6 +25,7 @@ TEXTS = [
     ("a:2", "a"),
     ("b.txt", "another page, of another book " * 3),
     ("a:4", "book"),
+    ("a:5", "Мама мыла раму 我们 喜欢"),
 ]
 
 
@@ -37,7 +38,7 @@ def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def written(run: tuple[Path, TrainedModel], folder: Path, **changes: Any) -> Features:
     chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
-    write_features(folder, run[1], objectives_of(run[0])[0], TEXTS, chosen, {"step": 3})
+    write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
     return open_features(folder)
 
 
@@ -65,7 +66,7 @@ def test_texts_in_their_order(encoder: tuple[Path, TrainedModel], tmp_path: Path
         assert np.abs(vector - plain[pool].numpy()).max() < 1e-5
     encoded = encoder[1].tokenizer.encode([text for _, text in TEXTS])
     assert found.facts["truncated"] == sum(len(one.ids) > 10 for one in encoded) > 0
-    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (4, 4, found.vectors.shape[1])
+    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (5, 5, found.vectors.shape[1])
 
 
 def test_tokens_and_words(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> None:
@@ -77,15 +78,13 @@ def test_tokens_and_words(encoder: tuple[Path, TrainedModel], tmp_path: Path) ->
         assert [tokens.positions[row] for row in rows] == list(range(min(38, len(encoded.ids))))
         assert [tokens.texts[row] for row in rows] == [trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]]
         assert np.abs(tokens.vectors[rows] - states[1:-1].numpy()).max() < 1e-5
+        pieces = [trained.tokenizer.piece(int(one)) for one in encoded.ids]  # a character for each byte
+        holder = [number for number, piece in enumerate(pieces) for _ in piece]
         spans, of_words = word_spans(text), [row for row, uid in enumerate(words.uids) if uid == name]
         for row in of_words:
             start, end = spans[words.positions[row]]
             assert words.texts[row] == text[start:end]
-            place = next(
-                place
-                for place, at in enumerate(encoded.starts)
-                if at >= start or text[at:start].isspace() or (at <= start and place + 1 == len(encoded.ids))
-            )
+            place = holder[len(text[:start].encode())]
             assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
         assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
@@ -130,10 +129,10 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
     run.mkdir()
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
     trained = load_trained(run)
-    facts = objectives_of(run)[0]
+    facts = trained.objectives[0]
     chosen = Extraction("last", "last", "f32", 40)
     said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
-    assert (said["rows"], said["empty"]) == (5, 1)
+    assert (said["rows"], said["empty"]) == (6, 1)
     with pytest.raises(ConfigurationError, match="expected a text, got none"):
         write_features(tmp_path / "none", trained, facts, [], chosen, {})
     assert not list((tmp_path / "none").glob("*"))

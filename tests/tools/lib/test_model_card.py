@@ -10,16 +10,19 @@ def test_a_card_guesses_nothing() -> None:
     assert "| licence | unknown |" in text
     assert "| languages | unknown |" in text
     assert "1,234 parameters" in text
-    assert "AutoTokenizer" not in text
+    assert "Tokenizer" not in text
+    assert "split_special_tokens" not in text
 
 
 def test_given_facts_stay_in_their_places() -> None:
-    text = model_card(
-        "a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', languages=["en", "de"], tokenizer=True
-    )
+    more = {"languages": ["en", "de"], "mark": "[MASK]", "options": {"pooling": False}}
+    text = model_card("a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', **more)
     front = yaml.safe_load(text.split("---")[1])
     assert front["license"] == '"mit": 1'
     assert front["language"] == ["en", "de"]
     assert "# a\\|b c\n" in text
     assert "| k | x\\|y |" in text
     assert 'AutoTokenizer.from_pretrained("path/to/this/folder")' in text
+    assert 'AutoModel.from_pretrained("path/to/this/folder", pooling=False)' in text
+    assert "`[MASK]`, are ordinary letters" in text
+    assert "tokenizer(text, split_special_tokens=True)" in text

@@ -11,8 +11,12 @@ from tools.lib.own_words import remember
 
 
 def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
+    """From its first run on: what a command leaves that is refused before does not bind the next one."""
     note = tmp_path / "runs" / "words.json"
+    remember(note, {"task": "other"})
     remember(note, {"task": "a", "seeds": [1]})
+    (tmp_path / "runs" / "seed-0").mkdir()
+    (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
     remember(note, {"seeds": [1], "task": "a"})
     with pytest.raises(ConfigurationError, match=r"runs holds runs of other words: task was 'a', is 'b'; choose"):
         remember(note, {"task": "b", "seeds": [1]})

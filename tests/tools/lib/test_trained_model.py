@@ -70,7 +70,7 @@ def test_parameters_are_those_of_the_parts(shard_sets: Path, tmp_path: Path, par
     assert (found.step, found.model.training) == (12, False)
     manifest = example_sets(shard_sets)["masked_lm"][0]
     assert found.tokenizer.vocabulary.fingerprint == open_shards(manifest).manifest.tokenizer.fingerprint
-    assert found.shards.path == manifest
+    assert [one.path for one in found.sets] == [str(manifest)]
     wanted = dict(model.named_parameters())
     for name, parameter in found.model.named_parameters():
         assert torch.equal(parameter, wanted[name]), name

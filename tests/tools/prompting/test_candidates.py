@@ -52,8 +52,7 @@ def expected(kind: str, trained: TrainedModel, one: Candidate, masks: str) -> fl
                 trained, [mask if at in hidden else token for at, token in enumerate(row)], [place], [row[place]]
             )
         return total
-    objective = trained.shards.manifest.objective
-    assert objective is not None
+    objective = trained.objectives[0]
     read = torch.tensor([[objective.frame.decoder_start, *one.answer[:-1]]])
     more = {"decoder_input_ids": read, "decoder_position_ids": torch.arange(read.shape[1])[None]}
     return -loss(trained, row, places, [one.answer[place] for place in places], **more)

@@ -10,13 +10,16 @@ import yaml
 from pipeline.shards import open_shards
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
+from tools.races.halves import HALVES, split_heldout
+from tools.races.rules import half_path
 
 TRAIN, HELDOUT = "corrupt/masked_lm/train", "corrupt/masked_lm/heldout"
 
 
 def write_sets(folder: Path) -> Path:
-    """Write a training and a held-out set; return the folder of the pipeline's output."""
-    write_masked_sets(folder / "corrupt" / "masked_lm", rows=320)
+    """Write a training set, and a held-out one with its halves; return the folder of the pipeline's output."""
+    write_masked_sets(folder / "corrupt" / "masked_lm", rows=320, heldout=90, heldout_shards=2)
+    split_heldout(folder / HELDOUT, folder / half_path(""))
     return folder
 
 
@@ -32,12 +35,12 @@ def entry(said: str = "as it was", **changes: Any) -> dict[str, Any]:
     return {"said": said, "train": plain}
 
 
-def write_race(folder: Path, sets: Path, target: float, **entries: dict[str, Any]) -> Path:
+def write_race(folder: Path, sets: Path, **entries: dict[str, Any]) -> Path:
     """Write race.yaml and its entries, of which `plain` is the baseline; return their folder."""
     race = {
-        "title": "a small race", "target": target, "baseline": "plain", "cores": 2, "every": 4, "seeds": 2,
+        "title": "a small race", "baseline": "plain", "cores": 2, "every": 4, "seeds": 2,
         "heldout": HELDOUT, "made_with": "a test",
-        "sets": {name: open_shards(sets / name).digest for name in (TRAIN, HELDOUT)},
+        "sets": {name: open_shards(sets / name).digest for name in (TRAIN, *map(half_path, HALVES))},
     }  # fmt: skip
     folder.mkdir(parents=True)
     for name, plain in {"race": race, "pipeline": {}, **entries}.items():

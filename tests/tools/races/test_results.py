@@ -12,7 +12,7 @@ import pytest
 from pipeline.config import load_config, validate
 from pipeline.errors import StorageError
 from tests.tools.races.small_race import entry
-from tools.races.results import Result, record_line, result_of, standings
+from tools.races.results import Result, record_line, result_of, standings, target_of
 from tools.races.rules import Entry, Race
 
 RACE = load_config(Race, Path(__file__).parents[3] / "configs" / "race" / "race.yaml")
@@ -27,7 +27,7 @@ SLOW = Result(
     reached=True,
 )
 FAST = replace(SLOW, seconds=38.0, cpu_seconds=36.0, tokens=1_000_000, steps=250)
-RESULTS = {"demo": [SLOW], "mine": [FAST, replace(FAST, seconds=42.0, cpu_seconds=36.0, tokens=1_200_000)]}
+RESULTS = {"baseline": [SLOW], "mine": [FAST, replace(FAST, seconds=42.0, cpu_seconds=36.0, tokens=1_200_000)]}
 
 
 def metrics(folder: Path, *losses: float | None) -> Path:
@@ -59,16 +59,27 @@ def test_a_result_adds_up_the_steps(tmp_path: Path) -> None:
         result_of(run, 3.0)
 
 
+def test_the_target_is_what_every_seed_of_the_baseline_reaches(tmp_path: Path) -> None:
+    """One reached 3.102 before its end, the other ended at 3.113: 3.11 is not reached by both."""
+    runs = [metrics(tmp_path / "0", 3.5, 3.102, 3.2), metrics(tmp_path / "1", 3.4, 3.3, 3.113)]
+    assert target_of(runs) == pytest.approx(3.12)
+    assert all(result_of(run, target_of(runs)).reached for run in runs)
+    assert not all(result_of(run, target_of(runs) - 0.01).reached for run in runs)
+
+
 def test_an_entry_is_compared_if_every_seed_reached_the_target() -> None:
-    """100 seconds by the mean of 38 and 42 are 2.5; 180 by 36 are 5."""
-    table = list(standings(RACE, RESULTS))
-    assert table[0] == "The race to the demo's held-out loss: 3.57 nats of corrupt/masked_lm/heldout"
+    """100 seconds by the mean of 38 and 42 are 2.5; 180 by 36 are 5; 3.6 million tokens by 1.1 are 3.27."""
+    table = list(standings(RACE, "judging", RESULTS))
+    assert table[0] == (
+        "The race to the baseline's held-out loss: 3.13 nats on the judging half of corrupt/masked_lm/heldout; "
+        "all seeds of baseline reach it"
+    )
     assert table[3].split() == [
         *("mine", "2", "of", "2", "3.1200", "250", "1,100,000", "4e+12", "40.0", "±", "2.8", "36.0", "±", "0.0"),
-        *("2.50", "x", "5.00", "x"),
+        *("2.50", "x", "5.00", "x", "3.27", "x"),
     ]
     missed = {**RESULTS, "mine": [FAST, replace(FAST, loss=3.2, reached=False)]}
-    line = list(standings(RACE, missed))[3]
+    line = list(standings(RACE, "judging", missed))[3]
     assert "1 of 2" in line
     assert " x" not in line
 
@@ -77,5 +88,6 @@ def test_the_line_of_a_record() -> None:
     made: Entry = validate(Entry, entry("Muon"), "")
     when = ("2026-01-31", "abc1234")
     assert record_line(RACE, "mine", made, RESULTS, when, "make race") == (
-        "| 2026-01-31 | abc1234 | mine | 40.0 ± 2.8 | 36.0 ± 0.0 | 1.10 M | 2.50 x / 5.00 x | Muon | `make race` |"
+        "| 2026-01-31 | abc1234 | mine | 40.0 ± 2.8 | 36.0 ± 0.0 | 1.10 M | 2.50 x / 5.00 x / 3.27 x | Muon | "
+        "`make race` |"
     )

@@ -9,20 +9,19 @@ from typing import Any
 import pytest
 
 from pipeline.config import load_config, validate
-from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
-from tests.tools.races.small_race import HELDOUT, TRAIN, entry, write_race, write_sets
+from tests.tools.races.small_race import TRAIN, entry, write_race, write_sets
 from tools.races.rules import Entry, Race, changed_sets, load_race, training_of
 from train.config import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 RACE = load_config(Race, CONFIGS / "race" / "race.yaml")
-ALLOWED = ", ".join(name for name in RACE.sets if name != RACE.heldout)
+ALLOWED = ", ".join(name for name in RACE.sets if not name.startswith("halves/"))
 
 
 def planned(plain: dict[str, Any], seed: int = 3) -> dict[str, Any]:
     made: Entry = validate(Entry, plain, "mine")
-    return training_of(RACE, made, "mine", Path("/sets"), Path("/run"), seed)
+    return training_of(RACE, made, "mine", Path("/sets"), Path("/run"), seed, "judging", 3.5)
 
 
 def test_what_is_fixed_is_the_races_and_the_rest_is_the_entrys() -> None:
@@ -32,9 +31,9 @@ def test_what_is_fixed_is_the_races_and_the_rest_is_the_entrys() -> None:
     assert json.dumps(plain) == before
     assert (found.seed, found.data.seed, found.output) == (3, 3, Path("/run"))
     assert found.data.first_set == Path("/sets") / TRAIN
-    assert found.data.heldout == {"heldout": Path("/sets") / RACE.heldout}
+    assert found.data.heldout == {"heldout": Path("/sets/halves/judging")}
     assert found.early_stop is not None
-    assert (found.early_stop.metric, found.early_stop.target) == ("heldout/losses/masked_lm", RACE.target)
+    assert (found.early_stop.metric, found.early_stop.target) == ("heldout/losses/masked_lm", 3.5)
     assert (found.evaluate.every, found.evaluate.max_rows, found.log.every) == (RACE.every, None, 1)
     assert found.optimizer.options.learning_rate == 0.25
     phases = [{"shards": [TRAIN], "until_samples": 64}, {"shards": TRAIN}]
@@ -51,6 +50,7 @@ def test_what_is_fixed_is_the_races_and_the_rest_is_the_entrys() -> None:
         ({"seed": 1}, "train.seed: is fixed"),
         ({"model__init_from": "runs/trained"}, "train.model.init_from: is fixed"),
         ({"model__init_from": None}, "train.model.init_from: is fixed"),
+        ({"data__shards": "halves/judging"}, f"train.data: expected sets of {ALLOWED}, got 'halves/judging'"),
         ({"data__shards": RACE.heldout}, f"train.data: expected sets of {ALLOWED}, got '{RACE.heldout}'"),
         ({"data__shards": [TRAIN, "/other/train"]}, "got '/other/train'"),
         ({"data": {"phases": [{"shards": TRAIN, "until_samples": 8}, {"shards": RACE.heldout}]}}, "train.data: "),
@@ -76,24 +76,33 @@ def test_an_entry_takes_no_more_cores_than_the_race_has() -> None:
 
 def test_other_sets_than_those_of_the_records_are_named(tmp_path: Path) -> None:
     sets = write_sets(tmp_path / "sets")
-    folder = write_race(tmp_path / "race", sets, 2.0, plain=entry(), other=entry("more"))
+    folder = write_race(tmp_path / "race", sets, plain=entry(), other=entry("more"))
     race, entries = load_race(folder)
     assert list(entries) == ["other", "plain"]
-    assert changed_sets(race, sets) == []
-    file = folder / "race.yaml"
-    file.write_text(file.read_text(encoding="utf-8").replace(race.sets[HELDOUT], "0" * 64), encoding="utf-8")
-    assert changed_sets(load_race(folder)[0], sets) == [HELDOUT]
+    assert changed_sets(race, sets) == {}
+    file, judging = folder / "race.yaml", race.sets["halves/judging"]
+    file.write_text(file.read_text(encoding="utf-8").replace(judging, "0" * 64), encoding="utf-8")
+    assert changed_sets(load_race(folder)[0], sets) == {"halves/judging": judging}
     (folder / "plain.yaml").unlink()
     with pytest.raises(ConfigurationError, match="baseline: expected an entry, of which there are other, got 'plain'"):
         load_race(folder)
 
 
-def test_the_baseline_is_the_demos_own_training() -> None:
-    demo = parse_yaml((CONFIGS / "recipes" / "demo" / "train.yaml").read_text(encoding="utf-8"))
-    for key in ("seed", "evaluate", "checkpoint"):
-        del demo[key]
-    demo["data"]["shards"] = "corrupt/masked_lm/train"
+def test_the_baseline_is_trained_to_its_end_and_the_entries_until_its_loss() -> None:
     race, entries = load_race(CONFIGS / "race")
-    assert entries[race.baseline].train == demo
     for name, one in entries.items():
-        training_of(race, one, name, Path("/sets"), Path("/run"), 0)
+        target = None if name == race.baseline else 3.5
+        found = training_of(race, one, name, Path("/sets"), Path("/run"), 0, "tuning", target)
+        assert ("early_stop" in found) == (name != race.baseline)
+        assert found["data"]["heldout"] == {"heldout": "/sets/halves/tuning"}
+
+
+def test_the_entry_with_adamw_differs_by_its_optimizer_and_steps_alone() -> None:
+    """Then what `wide_masks` gains over it is the optimizer's, and what it gains over the baseline is not."""
+    adamw, record = (load_race(CONFIGS / "race")[1][name] for name in ("adamw", "wide_masks"))
+    assert (adamw.ranks, adamw.threads) == (record.ranks, record.threads)
+    others = [
+        {key: value for key, value in one.train.items() if key not in ("optimizer", "steps")} for one in (adamw, record)
+    ]
+    assert others[0] == others[1]
+    assert (adamw.train["optimizer"]["name"], record.train["optimizer"]["name"]) == ("adamw", "muon")

@@ -57,7 +57,7 @@ def test_masked_rows_show_labels_beside_what_stands_in_their_place(shard_sets, t
             labels.rows, row["label_ids"].tolist(), row["label_positions"].tolist(), strict=True
         ):
             token = int(row["input_ids"][place])
-            decoded = tokenizer.decode([label]).replace("\n", "⏎")
+            decoded = tokenizer.decode_part([label]).replace("\n", "⏎")
             expected = decoded if decoded.strip() else "␣" * len(decoded)
             assert text(original) == expected or "\ufffd" in decoded
             assert what == {3: "masked", label: "kept"}.get(token, "replaced")

@@ -26,7 +26,7 @@ class Numbers:
 
     vocabulary = WORDS
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode_part(self, ids: Iterable[int]) -> str:
         return "".join(f"{int(token)} " for token in ids)
 
     def piece(self, token: int) -> str:

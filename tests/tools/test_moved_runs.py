@@ -1,0 +1,156 @@
+"""A run directory that was moved, called from another folder, with its shard set gone or elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.published.own import own_tokenizer
+from tests.distributed import RankPool
+from tests.tools.small_run import example_sets
+from tests.train.masked_set import write_config
+from tools import (
+    compare_logits,
+    evaluate,
+    explain_batch,
+    export_model,
+    extract_features,
+    fill_mask,
+    fisher,
+    generate,
+    prompt,
+    where_is,
+)
+from train.config import TrainConfig
+from train.distributed import World
+from train.run import run
+
+Command = Callable[[Sequence[str]], int]
+SENTENCE = "the <mask> page"
+
+
+BERT = {
+    "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True, "model__type_vocab_size": 2
+}  # fmt: skip
+
+
+def _start(world: World, folder: Path, label: str, head: str, changes: dict[str, Any]) -> int:
+    """Train from inside `folder`, with relative paths alone."""
+    os.chdir(folder)
+    config = write_config(
+        Path(f"{label}.yaml"), Path("out/corrupt") / label / "train", Path("runs") / label, steps=2,
+        model__heads={head: 1.0}, model__position={"maximum": 64}, **changes,
+    )  # fmt: skip
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+@pytest.fixture(scope="module")
+def trained(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with runs of an encoder and of a decoder; not to be changed."""
+    folder = tmp_path_factory.mktemp("trained")
+    shutil.copytree(shard_sets, folder / "out")
+    pool = RankPool(1)
+    assert pool.run(_start, folder, "masked_lm", "masked_lm", BERT) == [0]
+    assert pool.run(_start, folder, "causal_lm", "lm", {"model__family": "decoder"}) == [0]
+    yield folder
+    pool.close()
+
+
+@pytest.fixture
+def moved(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The runs alone in another folder, while the sets of their training are not where they were."""
+    shutil.copytree(trained / "runs", tmp_path / "kept")
+    hidden = trained / "out"
+    hidden.rename(tmp_path / "sets")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path / "kept"
+
+
+@pytest.fixture(autouse=True)
+def _back(trained: Path, tmp_path: Path) -> Iterator[None]:
+    yield
+    if (tmp_path / "sets").exists():
+        (tmp_path / "sets").rename(trained / "out")
+
+
+def test_the_configuration_names_sets_and_output_absolutely(trained: Path) -> None:
+    config = load_config(TrainConfig, trained / "runs/masked_lm/config.yaml")
+    assert config.data.first_set == trained / "out/corrupt/masked_lm/train"
+    assert config.output == trained / "runs/masked_lm"
+
+
+def test_what_needs_no_rows_needs_no_sets(moved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    encoder, decoder = str(moved / "masked_lm"), str(moved / "causal_lm")
+    Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")
+    Path("rows.jsonl").write_text('{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8")
+    Path("template.yaml").write_text(
+        "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n", encoding="utf-8"
+    )
+    calls: list[tuple[Command, list[str]]] = [
+        (fill_mask.main, [encoder, "--text", SENTENCE]),
+        (generate.main, [decoder, "the page", "max_tokens=3"]),
+        (export_model.main, [encoder, "exported"]),
+        (export_model.main, [decoder, "exported-decoder"]),
+        (compare_logits.main, [encoder, "exported"]),
+        (extract_features.main, [encoder, "input=text.txt", "output=features"]),
+        (evaluate.main, [decoder, "perplexity=text.txt"]),
+        (prompt.main, [decoder, "template=template.yaml", "input=rows.jsonl"]),
+    ]
+    for command, words in calls:
+        assert command(words) == 0, (words, capsys.readouterr().err)
+    assert (Path("exported") / "tokenizer.json").is_file()
+    card = (Path("exported") / "README.md").read_text(encoding="utf-8")
+    assert "masked_lm" in card
+    tokenizer = own_tokenizer(moved / "masked_lm")
+    assert tokenizer is not None
+    assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
+
+
+def test_what_needs_rows_says_which_sets_and_takes_their_place(
+    moved: Path, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_ = str(moved / "masked_lm")
+    manifest = example_sets(tmp_path / "sets")["masked_lm"][0]
+    uid = json.loads(_printed(explain_batch.main, [str(manifest), "--samples", "0", "--json"], capsys)[0])["sample"]
+    calls: list[tuple[Command, list[str]]] = [
+        (fill_mask.main, [run_, "--heldout", "2"]),
+        (explain_batch.main, ["--run", run_, "--step", "1"]),
+        (where_is.main, ["--run", run_, "--uid", uid]),
+        (fisher.main, [run_, "output=fisher.safetensors", "rows=2"]),
+    ]
+    for command, words in calls:
+        assert command(words) == 74, words
+        said = capsys.readouterr().err
+        assert str(trained / "out/corrupt/masked_lm/train") in said, words
+        assert "data.shards=" in said, words
+        assert command([*words, f"data.shards={manifest}"]) == 0, (words, capsys.readouterr().err)
+    other = example_sets(tmp_path / "sets")["whole_word_masking"][0]
+    assert explain_batch.main(["--run", run_, "--step", "1", f"data.shards={other}"]) == 64
+    assert "data.shards" in capsys.readouterr().err
+
+
+def _printed(command: Command, words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert command(words) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_run_without_a_record_of_its_sets_reads_them(trained: Path, tmp_path: Path) -> None:
+    """Runs of before have neither the record nor the tokenizer."""
+    old = shutil.copytree(trained / "runs/masked_lm", tmp_path / "old")
+    (old / "sets.json").unlink()
+    shutil.rmtree(old / "tokenizer")
+    assert fill_mask.main([str(old), "--text", SENTENCE, "--heldout", "1"]) == 0
+    moved = (trained / "out").rename(tmp_path / "sets")
+    assert fill_mask.main([str(old), "--text", SENTENCE]) == 74
+    assert export_model.main([str(old), str(tmp_path / "exported")]) == 74
+    given = f"data.shards={moved / 'corrupt/masked_lm/train'}"
+    assert fill_mask.main([str(old), "--text", SENTENCE, given]) == 0
+    assert explain_batch.main(["--run", str(old), "--step", "1", given]) == 0
