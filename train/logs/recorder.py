@@ -34,7 +34,8 @@ _SAID: Final = {
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
-    "metrics_dropped": "metrics.jsonl: {lines} lines after the checkpoint cannot be read, torn or damaged, and are cut off",
+    "metrics_dropped": "metrics.jsonl: {lines} lines after the checkpoint cannot be read, torn or damaged; they are "
+    "cut off",
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
     "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",

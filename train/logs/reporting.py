@@ -1,4 +1,4 @@
-"""What only reports on a training never ends it."""
+"""Reports on a training never end it: an exception in one becomes a warning."""
 
 from __future__ import annotations
 
