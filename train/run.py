@@ -211,7 +211,7 @@ def _settle(
     settle(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
-        journal.track(flatten(redacted(to_plain(config))), resumed=begin.saved is not None)
+    journal.track(flatten(redacted(to_plain(config))))
     facts: dict[str, Any] = {"heldout": evaluated} if evaluated else {}
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s, **facts)
     if before is not None and before.state == "running":

@@ -12,7 +12,8 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,25 +116,16 @@ class Journal:
                     self._last_bytes += 1
         return lost
 
-    def track(self, config: Mapping[str, Any], *, resumed: bool = False) -> None:
+    def track(self, config: Mapping[str, Any]) -> None:
         """Begin a run at the service that the configuration names, if any, or continue it there.
 
         Args:
             config: of the run, with dotted keys, without secrets.
-            resumed: whether steps were done before: then a service that refuses ends sending, and not the run.
-
-        Raises:
-            ConfigurationError: the service refuses.
-            OSError: the run directory cannot be written.
         """
-        if not self._writes or self.config.tracker is None:
+        if not self._writes or (name := self.config.tracker) is None:
             return
-        try:
-            self._tracker = open_tracker(self.config.tracker, self.directory, config)
-        except Exception as error:
-            if not resumed:
-                raise
-            sys.stderr.write(f"warning: {error}; training continues, and sends nothing\n")
+        with self._reports(f"log.tracker: {name}"):
+            self._tracker = open_tracker(name, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
@@ -196,9 +188,10 @@ class Journal:
             with self._reports("TensorBoard"):
                 self._board.close()
             self._board = None
-        if self._tracker is not None:
-            tracker, self._tracker = self._tracker, None
-            self._sent(lambda: tracker.end(failed=self._failed))
+        with self._sending() as tracker:
+            if tracker is not None:
+                tracker.end(failed=self._failed)
+        self._tracker = None
 
     def _append(self, name: str, record: Mapping[str, Any], *, instead_of: int = 0) -> bool:
         """Append an object, in the place of the last bytes of the file; return whether that worked."""
@@ -224,16 +217,17 @@ class Journal:
                 for tag, value in figures.items():
                     board.add_scalar(tag, value, step)
                 self._board = board
-        if (tracker := self._tracker) is not None:
-            self._sent(lambda: tracker.log(figures, step))
+        with self._sending() as tracker:
+            if tracker is not None:
+                tracker.log(figures, step)
 
-    def _sent(self, send: Callable[[], None]) -> None:
-        """Send to the service; what it raises ends sending, and not the training."""
-        try:
-            send()
-        except Exception as error:  # each service has types of its own
-            self._tracker = None
-            sys.stderr.write(f"{self.config.tracker}: {error}; training continues, and sends no more\n")
+    @contextmanager
+    def _sending(self) -> Iterator[Tracker | None]:
+        """Lend the service, if there is one; an exception in the block ends sending."""
+        tracker, self._tracker = self._tracker, None
+        with self._reports(f"log.tracker: {self.config.tracker}"):
+            yield tracker
+            self._tracker = tracker
 
     def _warn(self, error: Exception) -> None:
         if not self._warned:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from pipeline.errors import message_text
+
 __all__ = ["Reporting"]
 
 
@@ -28,6 +30,5 @@ class Reporting:
             if part not in self._failed:
                 self._failed.add(part)
                 with suppress(OSError, ValueError):  # stderr may be closed
-                    sys.stderr.write(
-                        f"warning: {part}: {type(error).__name__}: {error}; training continues without it\n"
-                    )
+                    text = f"warning: {part}: {type(error).__name__}: {error}; training continues without it\n"
+                    sys.stderr.write(message_text(text))

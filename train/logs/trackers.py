@@ -81,24 +81,20 @@ def check_tracker(name: str | None) -> None:
         raise ConfigurationError(
             f"log.tracker: {name} is not installed ({error}): run `pip install {name}`, or leave the key out"
         ) from error
+    except Exception:  # installed but broken: `open_tracker` meets it again
+        return
 
 
 def open_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
     """Begin a run at a service, or continue the one that the run directory names.
 
     Raises:
-        ConfigurationError: the service refuses.
-        OSError: the run directory cannot be written.
+        Exception: the service refuses, each with types of its own, or the run directory cannot be written.
     """
     path = folder / _FILE
     known = parse_json(path.read_bytes()) if path.is_file() else {}
     identity = known.get("identity") if isinstance(known, dict) and known.get("tracker") == name else None
-    try:
-        tracker = _SERVICES[name](importlib.import_module(name), folder, identity, config)
-    except Exception as error:  # each service has types of its own
-        raise ConfigurationError(
-            f"log.tracker: {name} does not begin a run: {error}; see its own documentation, or leave the key out"
-        ) from error
+    tracker = _SERVICES[name](importlib.import_module(name), folder, identity, config)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps({"tracker": name, "identity": tracker.identity}) + "\n", encoding="utf-8")
     return tracker

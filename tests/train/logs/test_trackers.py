@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -9,13 +11,20 @@ from typing import Any
 
 import pytest
 
+from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+from train.config import TrainConfig
+from train.distributed import World
 from train.logs.config import LogConfig
 from train.logs.journal import Journal
 from train.logs.lines import read_lines
 from train.logs.trackers import check_tracker
+from train.run import run
 
 CONFIG = {"steps": 8, "model.dim": 20}
+WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"
 
 
 @pytest.fixture
@@ -98,47 +107,86 @@ def test_another_service_begins_a_run_of_its_own(tmp_path: Path, calls: list[Any
     assert ("start_run", {"run_id": None, "run_name": "run"}) in calls
 
 
+def refuse(*_: Any, **__: Any) -> Any:
+    raise ConnectionError("no route to host")
+
+
 def test_a_service_that_fails_ends_sending_and_not_the_run(
     tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise RuntimeError("no connection")
-
     one = journal(tmp_path / "run", "mlflow")
     monkeypatch.setattr(sys.modules["mlflow"], "log_metrics", refuse, raising=False)
     for step in (1, 2):
         one.step({"step": step, "loss": 2.5})
     one.close()
     assert [call[0] for call in calls] == ["start_run", "log_params"]
-    assert capsys.readouterr().err == "mlflow: no connection; training continues, and sends no more\n"
+    assert capsys.readouterr().err == f"{WARNING}mlflow: ConnectionError: no route to host; {CONTINUES}"
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
-    monkeypatch.setattr(sys.modules["mlflow"], "start_run", refuse, raising=False)
-    with pytest.raises(ConfigurationError, match=r"log\.tracker: mlflow does not begin a run: no connection"):
-        journal(tmp_path / "other", "mlflow")
 
 
-def test_a_service_that_is_down_ends_no_run_that_continues(
-    tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", [b"", b'{"tracker": "wandb", "identity": "w1"}', b"\xff"])
+def test_a_service_that_is_down_ends_no_start(
+    tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: bytes
 ) -> None:
-    """Nor does a damaged file with the service's name of the run."""
-    journal(tmp_path / "run", "wandb").close()
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ConnectionError("no route to host")
-
+    """Of a new run, of one that the service knows, and of one whose name there is damaged."""
+    run = tmp_path / "run"
+    run.mkdir()
+    if name:
+        (run / "tracker.json").write_bytes(name)
     monkeypatch.setattr(sys.modules["wandb"], "init", refuse, raising=False)
-    again = Journal(tmp_path / "run", LogConfig(tensorboard=False, tracker="wandb"), 0)
-    again.begin(4)
-    again.track(CONFIG, resumed=True)
-    again.step({"step": 5, "loss": 2.5})
-    again.close()
+    one = journal(run, "wandb")
+    one.step({"step": 1, "loss": 2.5})
+    one.close()
     said = capsys.readouterr().err
-    assert "wandb does not begin a run: no route to host" in said
-    assert said.endswith("training continues, and sends nothing\n")
-    (tmp_path / "run" / "tracker.json").write_bytes(b"\xff")
-    again.track(CONFIG, resumed=True)
-    assert "training continues, and sends nothing" in capsys.readouterr().err
-    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == [5]
+    assert said.startswith(f"{WARNING}wandb: ")
+    assert said.endswith(CONTINUES)
+    assert len(said.splitlines()) == 1
+    assert [line["step"] for line in read_lines(run / "metrics.jsonl")] == [1]
+    assert not calls
+
+
+def tracked(world: World, config: Path, steps: int, broken: str) -> tuple[int, str, list[str]]:
+    """A run with a service in which a call fails; returns (exit code, stderr, calls that worked)."""
+    found: list[str] = []
+    module = ModuleType("wandb")
+    module.init = lambda **_: (found.append("init"), run_there)[1]  # type: ignore[attr-defined]
+    run_there = SimpleNamespace(
+        id="w1", log=lambda *_, step: found.append(f"log {step}"), finish=lambda **_: found.append("finish")
+    )
+    if broken:
+        setattr(module if broken == "init" else run_there, broken, refuse)
+    error = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
+        patch.setitem(sys.modules, "wandb", module)
+        code = run(load_config(TrainConfig, config, [f"steps={steps}", "log.tracker=wandb"]), joined=world)
+    return code, error.getvalue(), found
+
+
+@pytest.mark.parametrize("broken", ["init", "log", "finish"])
+def test_whole_runs_train_without_their_service(one_rank: RankPool, tmp_path: Path, broken: str) -> None:
+    """It is down at the first start, and again at a resume; then it is there."""
+    shards = write_masked_sets(tmp_path / "sets", rows=48, heldout=10)
+    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run")
+    worked = {"init": [], "log": ["init"], "finish": ["init", "log 1", "log 2", "log 2"]}[broken]
+    for steps in (2, 4):
+        ((code, error, calls),) = one_rank.run(tracked, config, steps, broken)
+        assert (code, error) == (0, f"{WARNING}wandb: ConnectionError: no route to host; {CONTINUES}")
+        assert calls == [call.replace("2", str(steps)).replace("1", str(steps - 1)) for call in worked]
+    ((code, error, calls),) = one_rank.run(tracked, config, 6, "")
+    assert (code, error, calls) == (0, "", ["init", "log 5", "log 6", "log 6", "finish"])
+    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == list(range(1, 7))
+
+
+def test_a_module_that_cannot_be_imported_ends_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is installed, and another package that it uses is not the one it expects."""
+    (tmp_path / "wandb.py").write_text("raise AttributeError('np.float_ was removed')")
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    check_tracker("wandb")
+    journal(tmp_path / "run", "wandb").close()
+    assert capsys.readouterr().err == f"{WARNING}wandb: AttributeError: np.float_ was removed; {CONTINUES}"
 
 
 def test_a_service_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
