@@ -106,7 +106,7 @@ def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
 
 
 def check_pipeline(words: list[str]) -> None:
-    module = words[2]
+    module = words[2].removesuffix(".__main__")
     assert module in {"pipeline", *(f"pipeline.{stage}" for stage in all_stages())}
     check_options(help_of(module), words[3:])
     if "--config" in words:

@@ -9,6 +9,7 @@ from pipeline.execution.unit_record import records
 from pipeline.repair import repair_of
 from pipeline.shards import ShardSet
 from pipeline.tokenizers import load_tokenizer
+from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 from tools.lib.set_tokenizer import tokenizer_folder
 
@@ -19,6 +20,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     """Return the vocabulary of a set's tokenizer, compared with the manifest; None if no folder above the set has it.
 
     The tokenizer is loaded, and its files are compared with the record of the stage that wrote them, where it is there.
+    A folder of `vocabulary.json` alone, without a model file, is compared by its vocabulary.
 
     Args:
         shards: the set.
@@ -36,13 +38,20 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
             raise
         return None
     _compare_with_records(found_in)
-    vocabulary = load_tokenizer(found_in).vocabulary
+    vocabulary = _vocabulary_in(found_in)
     said = (facts.vocab_size, facts.special_ids, facts.sentinels)
     found = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(("vocab_size", "special_ids", "sentinels"), found, said, strict=True):
         if got != expected:
             raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {found_in} has, got {got}")
     return vocabulary
+
+
+def _vocabulary_in(folder: Path) -> Vocabulary:
+    """Return the vocabulary of the tokenizer in a folder, which is loaded where more than the vocabulary came along."""
+    if [file.name for file in folder.iterdir()] == [VOCABULARY_FILE]:
+        return Vocabulary.load(folder / VOCABULARY_FILE)
+    return load_tokenizer(folder).vocabulary
 
 
 def _compare_with_records(folder: Path) -> None:
