@@ -17,7 +17,7 @@ from pipeline.command import Parser, keys_of, print_keys, program_name
 from pipeline.config import config_file, load_config
 from pipeline.errors import ClozelineError, message_text
 from train.config import TrainConfig
-from train.errors import STOPPED
+from train.errors import PEER_LOST, STOPPED
 from train.failures import explain
 from train.run import dry_run, run
 from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
@@ -38,8 +38,8 @@ first one ends; the rank that prints the message may not have done so yet."""
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return an exit code of the table in train.errors.
 
-    A mistake of the user ends in one message on stderr, printed by one rank. With `CLOZELINE_TRACEBACK=1` in the
-    environment the traceback precedes it.
+    A mistake of the user ends in one message on stderr that begins with `error: `, printed by one rank. With
+    `CLOZELINE_TRACEBACK=1` in the environment the traceback precedes it.
     """
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str]) -> int:
         return _interrupted(local, STOPPED)
     except Exception as error:
         code, message = _explain(error, rank, local)
-        if message and os.environ.get("CLOZELINE_TRACEBACK"):
+        if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # which has one
             sys.stderr.write(message_text(traceback.format_exc()))
         if message:
-            sys.stderr.write(message_text(f"{message}\n"))
+            sys.stderr.write(message_text(f"error: {message}\n"))
         sys.stdout.flush()
         sys.stderr.flush()
         if not message:
@@ -105,5 +105,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
         # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
         speaks = (rank if torch.distributed.is_initialized() else local) == "0"
         return code, text if speaks else ""
-    separator = "\n" if code == 1 else " "  # before a traceback
-    return code, f"rank {rank}:{separator}{text}"
+    if code == PEER_LOST and local != "0":  # every rank but the lost one notices
+        return code, ""
+    fault = "a mistake in Clozeline, not in your configuration: please report the lines below\n" if code == 1 else ""
+    return code, f"rank {rank}: {fault}{text}"

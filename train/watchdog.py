@@ -58,7 +58,7 @@ class Watchdog:
 
     def _give_up(self) -> None:
         print(  # noqa: T201
-            f"rank {self._rank}: no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows",
+            f"error: rank {self._rank}: no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows",
             file=sys.stderr,
             flush=True,
         )

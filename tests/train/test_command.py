@@ -183,7 +183,7 @@ def no_json(folder: Path) -> Path:
     [
         ([], 64, "--config is missing"),
         (["--config", "/nowhere.yaml"], 64, "--config /nowhere.yaml: no such file"),
-        (["--config", "CONFIG", "--dryrun"], 64, "unrecognized arguments: --dryrun"),
+        (["--config", "CONFIG", "--dryrun"], 64, "--dryrun: no such option"),
         (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
         (["--config", "CONFIG", "zero.stage=7"], 64, "zero.stage"),
         (["--config", "CONFIG", "steps"], 64, "expected key=value"),
@@ -204,6 +204,7 @@ def test_mistakes_end_in_one_message(
     else:
         found, _, error = called(capsys, [*words, "--dry-run"] if words else words)
     assert found == code
+    assert error.startswith("error: ")
     assert message in error
     assert "Traceback" not in error
     assert len(error.splitlines()) <= 2
@@ -226,6 +227,7 @@ def test_damaged_shards_end_in_one_message(
     config = write_config(tmp_path / "train.yaml", make(tmp_path / "corrupt"), tmp_path / "run")
     code, _, error = called(capsys, ["--config", str(config), "--dry-run"])
     assert code in (65, 74)
+    assert error.startswith("error: ")
     assert message in error
     assert "Traceback" not in error
     assert len(error.splitlines()) == 1
@@ -284,5 +286,6 @@ def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
             check=False,
         )
     assert done.returncode == 64
+    assert done.stderr.startswith("error: ")
     assert f"port {port} of 127.0.0.1 is in use" in done.stderr
     assert "Traceback" not in done.stderr

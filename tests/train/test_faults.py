@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.distributed import Finished
+from tests.distributed import Finished, run_ranks
 from tests.train import faulty
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config, write_masked_sets
@@ -84,11 +84,11 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> 
     finished = go(tmp_path, shards, faulty.fault_in_step, kind, 6, 1, stage=stage)
     assert finished.codes[1] == (-signal.SIGKILL if kind == "kill" else 1)
     assert finished.codes[0] == 71, "the other rank noticed and left"
-    assert "rank 0: another rank ended" in finished.errors[0]
+    assert "error: rank 0: another rank ended" in finished.errors[0]
     assert "Traceback" not in finished.errors[0]
     if kind == "raise":
         assert finished.errors[1].count("Traceback") == 1
-        assert "rank 1:" in finished.errors[1]
+        assert "error: rank 1: a mistake in Clozeline" in finished.errors[1]
         assert "ZeroDivisionError: injected" in finished.errors[1]
     assert valid(tmp_path) == [2, 4]
     status = json.loads((tmp_path / "run" / "status.json").read_text())
@@ -148,7 +148,7 @@ def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path)
     assert 70 in finished.codes
     assert set(finished.codes) <= {71, 70}
     stuck = finished.errors[finished.codes.index(70)]
-    assert "no progress for 2 s (watchdog_s)" in stuck
+    assert "error: rank 1: no progress for 2 s (watchdog_s)" in stuck.replace("rank 0", "rank 1")
     assert re.search(r"Thread 0x|Current thread", stuck)
     assert valid(tmp_path) == [2]
     status = read_status(tmp_path / "run")
@@ -179,7 +179,7 @@ def test_memory_error_names_what_helps(tmp_path: Path, shards: Path, kind: str, 
     finished = go(tmp_path, shards, faulty.fault_in_step, kind, 3, victim)
     assert finished.codes[victim] == 77
     assert finished.codes[1 - victim] == 71
-    assert f"rank {victim}: out of memory (" in finished.errors[victim]
+    assert f"error: rank {victim}: out of memory (" in finished.errors[victim]
     assert "data.micro_batch" in finished.errors[victim]
     assert "Traceback" not in "".join(finished.errors)
     assert "MiB" in finished.outputs[0], "what the state takes was said at the start"
@@ -212,3 +212,21 @@ def test_quiet_run(tmp_path: Path, shards: Path) -> None:
     assert finished.errors == ["", ""]
     assert finished.outputs[1] == ""
     assert "\x1b" not in finished.outputs[0]
+
+
+@pytest.mark.parametrize("way", ["resume", "dry run", "model.init_from"])
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_checkpoint_is_told_once(tmp_path: Path, shards: Path, way: str, damaged: int) -> None:
+    """By one rank of two: passed over where another one is whole, else in the error."""
+    assert go(tmp_path, shards, faulty.train_normally, steps=4).codes == [0, 0]
+    for path in sorted((tmp_path / "run" / "checkpoints").glob("step-*/part-00001*"))[-damaged:]:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    other = [f"output={tmp_path / 'other'}", f"model.init_from={tmp_path / 'run'}"]
+    words = {"resume": [], "dry run": ["--dry-run"], "model.init_from": other}[way]
+    again = [*words, "steps=4", "--config", str(tmp_path / "train.yaml")]
+    finished = run_ranks(2, faulty.train_normally, *again, folder=tmp_path)
+    assert set(finished.codes) == {65 if damaged == 2 else 0}, finished.errors
+    said = [line for text in (*finished.outputs, *finished.errors) for line in text.splitlines()]
+    assert sum("expected xxh3-128" in line for line in said) == damaged
+    assert sum("is passed over" in line for line in said) == (damaged == 1)
+    assert sum(line.startswith("error: ") for line in said) == (damaged == 2)

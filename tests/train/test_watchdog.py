@@ -28,7 +28,7 @@ def test_no_beat_ends_the_process_with_stacks(
     with guard:
         assert ended.wait(60)
     assert (codes, dumped) == ([70], [True])
-    assert "rank 3: no progress for 0.001 s (watchdog_s)" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("error: rank 3: no progress for 0.001 s (watchdog_s)")
 
 
 def test_the_end_of_the_run_ends_the_thread() -> None:

@@ -37,25 +37,29 @@ def choose(
         directory: of the checkpoints.
         names: of the checkpoints, the most wanted first.
         check: reads the index and checks the rest.
-        refuse: called with the name of each checkpoint that is passed over, and the reason.
+        refuse: called with the name of each checkpoint that is passed over, and the reason, once another one is found.
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
         NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
     """
-    reasons = []
+    reasons: dict[str, str] = {}
     for name in names:
         try:
-            return directory / name, check(directory / name)
+            index = check(directory / name)
         except (CheckpointError, PeerError) as error:
             if error.exit_code == NewerFormatError.exit_code:  # on another rank
                 raise
-            refuse(name, str(error))
-            reasons.append(str(error))
+            reasons[name] = str(error)
+            continue
+        for other, reason in reasons.items():
+            refuse(other, reason)
+        return directory / name, index
     if names:
+        listed = "\n  ".join(reasons.values())
         raise CheckpointError(
             f"{directory}: holds {len(names)} checkpoints, none of them is whole ({', '.join(names[:4])}): "
-            f"nothing was changed; copy a whole one back, or start from step 0 in another output; {reasons[0]}"
+            f"nothing was changed; copy a whole one back, or start from step 0 in another output\n  {listed}"
         )
     return None
 

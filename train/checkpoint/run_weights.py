@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -55,4 +56,5 @@ def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
 
 
 def _note(text: str) -> None:
-    sys.stderr.write(f"note: {text}\n")
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(f"note: {text}\n")

@@ -233,7 +233,7 @@ class Journal:
         if not self._warned:
             self._warned = True
             sys.stderr.write(
-                f"{self.directory}: metrics cannot be written ({error}); training continues without them\n"
+                f"warning: {self.directory}: metrics cannot be written ({error}); training continues without them\n"
             )
 
 
