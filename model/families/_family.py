@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
-from model.errors import ConfigurationError
+from model.errors import BatchError, ConfigurationError
 from model.heads import Head
 
 __all__ = ["Architecture", "Family", "View"]
@@ -44,6 +44,8 @@ class Family(nn.Module, ABC):
     Empty: there is no generator."""
     spelled: ClassVar[bool] = False
     """True: tokens enter as characters, so that the model is built with their spellings."""
+    unreadable: ClassVar[Mapping[str, str]] = {}
+    """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
     config: ModelConfig
     """Sizes of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False
@@ -56,6 +58,16 @@ class Family(nn.Module, ABC):
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
+
+    def refuse_unreadable(self, tensors: Mapping[str, Tensor]) -> None:
+        """Refuse rows that this family would misread.
+
+        Raises:
+            BatchError: the message names the tensor.
+        """
+        for name, expected in self.unreadable.items():
+            if name in tensors:
+                raise BatchError(f"batch: {name}: {expected}")
 
     def sizes(self, target: str) -> ModelConfig:
         """Return the configuration of the stack that heads of a target read."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
 from model.config import STRICT, ModelConfig, PositionConfig
 from model.configuration.key_types import Width
-from model.errors import BatchError
 
-__all__ = ["RecurrentOptions", "refuse_parts"]
+__all__ = ["PARTS", "RecurrentOptions"]
 
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
-_PARTS: Final = ("document_ids", "prefix_length")
+PARTS: Final = dict.fromkeys(
+    ("document_ids", "prefix_length"),
+    "expected rows of one text, which a recurrent family reads from end to end; corrupt with `grouping: document`, or "
+    "`cross_documents: true` and no prefix",
+)
+"""Tensors of rows whose parts are read apart: documents that do not see each other, or a prefix."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -61,16 +64,3 @@ def _differing(value: Any, default: Any, name: str) -> Iterator[str]:
             yield from _differing(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
     elif value != default:
         yield name
-
-
-def refuse_parts(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse rows whose parts are read apart: a recurrence reads a row from end to end.
-
-    Raises:
-        BatchError: they hold packed documents that do not see each other, or prefixes.
-    """
-    if found := [name for name in _PARTS if name in tensors]:
-        raise BatchError(
-            f"batch: {' and '.join(found)}: expected rows of one text, which a recurrent family reads from end to "
-            "end; corrupt with `grouping: document`, or `cross_documents: true` and no prefix"
-        )

@@ -14,7 +14,7 @@ from model.cache import Cache
 from model.config import STRICT, ModelConfig
 from model.configuration.key_types import Probability
 from model.families import Family
-from model.families._recurrent import RecurrentOptions, refuse_parts
+from model.families._recurrent import PARTS, RecurrentOptions
 from model.flops import matrix_flops
 from model.layers.lstm import LongShortTermMemory, State
 from model.layers.variational_dropout import drop_features, drop_words
@@ -31,6 +31,7 @@ class AwdLstm(Family):
 
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids"})
+    unreadable: ClassVar = PARTS
     config: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -58,7 +59,7 @@ class AwdLstm(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""
-        refuse_parts(tensors)
+        self.refuse_unreadable(tensors)
         hidden, _ = self._read(tensors["input_ids"], None)
         return hidden
 
@@ -66,7 +67,7 @@ class AwdLstm(Family):
         """Return hidden states [B, n, dim] of the tokens given; a row's padding does not change what follows it."""
         if cache is None:
             return self.forward(tensors)
-        refuse_parts(tensors)
+        self.refuse_unreadable(tensors)
         ids, states = tensors["input_ids"], cache.recall(self)
         if states is not None:
             hidden, states = self._read(ids, states)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from model.config import STRICT, ModelConfig
 from model.families import Family
-from model.families._recurrent import RecurrentOptions, refuse_parts
+from model.families._recurrent import PARTS, RecurrentOptions
 from model.flops import matrix_flops
 from model.layers.characters import CharacterEncoder, character_ids
 from model.layers.projected_lstm import ProjectedLstm
@@ -35,6 +35,7 @@ class Elmo(Family):
     needs: ClassVar = frozenset({"input_ids", "lengths"})
     spelled: ClassVar = True
     layered: ClassVar = True
+    unreadable: ClassVar = PARTS
     config: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -94,7 +95,7 @@ class Elmo(Family):
 
         `ScalarMix` makes one vector a token of them.
         """
-        refuse_parts(tensors)
+        self.refuse_unreadable(tensors)
         ids, lengths = tensors["input_ids"], tensors["lengths"]
         words = self.words(tensors["characters"] if "characters" in tensors else self.spelling[ids])
         turned = _turning(ids, lengths)

@@ -8,25 +8,25 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.documents import batch_documents
 from model.layers.masks import batch_padding, pair_mask
 from model.layers.stack import Stack, layer_states
 
-__all__ = ["Encoder"]
+__all__ = ["MODE_TYPES", "Encoder"]
 
-_MODE_TYPES = 6
-"""Segment types that tell UniLM's modes apart."""
+MODE_TYPES = 6
+"""Segment types that tell UniLM's modes apart; a smaller table holds the segments alone."""
 
 
 class Encoder(Family):
     """A bidirectional stack: every token sees its whole row, or with `document_ids` its document.
 
-    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197). With `left_padding` [B], a row's
-    tokens begin after as many places of padding. With `languages`, each token has its language's vector added (XLM,
-    arXiv 1901.07291).
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids` tell modes and
+    segments apart, and a table of fewer than 6 segment types reads `segment_ids` instead, where there are any. With
+    `left_padding` [B], a row's tokens begin after as many places of padding. With `languages`, each token has its
+    language's vector added (XLM, arXiv 1901.07291).
     """
 
     architecture: ClassVar = "encoder"
@@ -48,24 +48,14 @@ class Encoder(Family):
     def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return a stack's hidden states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
         padding = batch_padding(tensors)
-        types = tensors.get("type_ids")
+        alone = "attention" in tensors and self.config.type_vocab_size < MODE_TYPES
+        types = tensors.get("segment_ids" if alone else "type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
-        pairs, documents = self._modes(tensors), batch_documents(tensors)
+        pairs = pair_mask(tensors) if "attention" in tensors else None
+        documents = batch_documents(tensors)
         hidden: Tensor = stack(vectors, tensors["position_ids"], types, padding, pairs=pairs, documents=documents)
         return hidden
-
-    def _modes(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
-        """Return which places see which by UniLM's modes, [B, 1, T, T] bool, or None where rows have no modes."""
-        if "attention" not in tensors:
-            return None
-        if 0 < self.config.type_vocab_size < _MODE_TYPES:
-            raise BatchError(
-                f"batch: rows of several modes of attention have segment types up to {_MODE_TYPES - 1}, the model has "
-                f"a table of {self.config.type_vocab_size}; expected model.type_vocab_size {_MODE_TYPES} or more, or 0 "
-                "for none"
-            )
-        return pair_mask(tensors)
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the embeddings and of every layer."""

@@ -8,7 +8,6 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.errors import BatchError
 from model.families import Family
 from model.flops import matrix_flops
 from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
@@ -26,6 +25,10 @@ class MobileBert(Family):
     architecture: ClassVar = "encoder"
     layered: ClassVar = True
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+    unreadable: ClassVar = {
+        "attention": "the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
+        "modes of attention; take another family, or an objective with attention: bidirectional"
+    }
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
@@ -50,11 +53,7 @@ class MobileBert(Family):
         Raises:
             BatchError: rows are to be read in one direction, and the embeddings have read both already.
         """
-        if "attention" in tensors:
-            raise BatchError(
-                "batch: the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
-                "modes of attention; take another family, or an objective with attention: bidirectional"
-            )
+        self.refuse_unreadable(tensors)
         documents, padding = tensors.get("document_ids"), batch_padding(tensors)
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbours(padding, documents))
         states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]

@@ -58,7 +58,7 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
             return _mean(hidden, inside)
         if "type_ids" not in tensors:
             raise BatchError("the pool pair reads two segments, and these rows have none: choose another pool")
-        segments = tensors["type_ids"].to(hidden.device)
+        segments = tensors.get("segment_ids", tensors["type_ids"]).to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)
     place = first if kind == "cls" else first + lengths - 1

@@ -13,6 +13,7 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
 from train.distributed import device_of
+from train.sets.batch_tensors import refuse_missing, refuse_unreadable
 from train.sets.head_data import refuse_unfit_heads, served_targets
 from train.sets.unread_columns import refuse_unread
 from train.stream.collate import Collate
@@ -63,7 +64,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
         ManifestError: a manifest, its index and its files contradict each other.
         ConfigurationError: a set does not fit the model or the training set; the message says what does.
     """
-    data = config.data
+    data, model = config.data, config.model
     phases = open_phases(data)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
@@ -71,7 +72,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
             corrupted = bool(phase.corrupt or data.corrupt)
             served |= _check(one, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
     train = phases[0].sources[0].shards
-    if missing := sorted(name for name, target in config.model.targets.items() if target not in served):
+    if missing := sorted(name for name, target in model.targets.items() if target not in served):
         raise ConfigurationError(
             f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
             f"only {', '.join(sorted(served))}"
@@ -88,14 +89,17 @@ def open_datasets(config: TrainConfig) -> Datasets:
         entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
         corrupted = bool(entries) and shards.manifest.kind == "samples"
         corruptions[name] = corruption_of(entries, shards) if corrupted else None
-        _check(Input(shards, corruptions[name]), config, key, corrupted)
+        one = Input(shards, corruptions[name])
+        _check(one, config, key, corrupted)
+        refuse_missing(Collate.from_manifest(one.manifest), model, f"{key}: {shards.path}")
         ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    Collate.from_manifests([one.manifest for phase in phases for one in phase.sources])  # refuses sets of two kinds
+    # It refuses sets of two kinds; batches of a mixture have what any of its sets has.
+    refuse_missing(Collate.from_manifests([one.manifest for phase in phases for one in phase.sources]), model, "data")
     return Datasets(phases, heldout, corruptions)
 
 
@@ -181,6 +185,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
         )
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
+    refuse_unreadable(Collate.from_manifest(manifest), model, f"{key}: {shards.path}")
     several = any(spec.name == "choice_starts" for spec in manifest.specs)  # rows in one column, each of this length
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)

@@ -200,6 +200,13 @@ class Collate:
         first.token_dtype = token_dtype
         return first
 
+    @property
+    def tensor_names(self) -> frozenset[str]:
+        """Return the names of the tensors of every batch."""
+        empty = Ragged(np.zeros(0, np.int64), np.zeros(2, np.int64))
+        filler = self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1))
+        return frozenset(filler)
+
     def columns_of(self, source: int) -> tuple[str, ...]:
         """Return the list columns that are read of the rows of a source."""
         return self._parts[source].columns if self._parts else self.columns
@@ -253,7 +260,8 @@ class Collate:
         [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
         float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
         `objective` [B] numbers those of the rows in order of appearance; a filler row has 0. Of B examples with several
-        choices, each choice is a row of the inputs, and `choices` [B] says how many each example has.
+        choices, each choice is a row of the inputs, and `choices` [B] says how many each example has. Of rows with
+        modes of attention, `type_ids` tell modes and segments apart, and `segment_ids`, if any, segments alone.
 
         Args:
             columns: list columns; those that no row has may be absent.
@@ -314,6 +322,8 @@ class Collate:
             mode = one_a_row(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
             types = types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
+            if "type_ids" in tensors:
+                tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:

@@ -5,10 +5,10 @@ import torch
 
 from model.build import build_model
 from model.config import PositionConfig
-from model.errors import BatchError
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built, changed, small_config, states
 
+TYPES = "family.stack.embeddings.types.weight"
 SMALL = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "heads": {"masked_lm": 1.0}}
 
 
@@ -116,9 +116,22 @@ def test_modes_of_attention_keep_documents_apart():
         assert not torch.equal(before[1], after[1])
 
 
-def test_a_table_of_segment_types_too_small_for_the_modes_is_refused():
-    with pytest.raises(BatchError, match=r"model.type_vocab_size 6 or more"):
-        states(built("encoder", type_vocab_size=2), modes_for([3], [1], [0]))
+@pytest.mark.parametrize("types", [1, 2])
+def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
+    """What is read differs from a table of the modes by the types alone, not by which positions see which."""
+    network = built("encoder", type_vocab_size=types)
+    tensors = modes_for([11, 8, 5, 9], [0, 1, 2, 3], [0, 0, 0, 4])
+    modes = {"type_ids": torch.tensor([0, 2, 3, 5])[:, None].expand(4, 11)}
+    assert torch.equal(states(network, tensors | modes), states(network, tensors))
+    if types > 1:
+        segments = (torch.arange(11) > 3).long().expand(4, 11)
+        found = states(network, tensors | modes | {"segment_ids": segments})
+        wide = built("encoder", type_vocab_size=6)
+        wide.load_state_dict(
+            network.state_dict() | {TYPES: torch.cat((network.state_dict()[TYPES], torch.ones(4, 24)))}
+        )
+        assert torch.equal(found, states(wide, tensors | {"type_ids": segments}))
+        assert not torch.equal(found, states(network, tensors))
 
 
 @pytest.mark.parametrize("kind", ["learned", "rope", "t5"])

@@ -217,6 +217,7 @@ def test_segments_are_told_apart_in_bidirectional_rows_only() -> None:
     lists = {"input_ids": [[1, 5, 2, 6], [1, 5, 2, 6]], "segment_starts": [[0, 3], []], "attention": [[], [1]]}
     found = collated("encoder", lists | {"prefix_length": [[], [0]]})
     assert found["type_ids"] == [[0, 0, 0, 1], [2, 2, 2, 2]]
+    assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], "for a table that holds segments alone"
 
 
 @pytest.mark.parametrize("mode", MODES)
