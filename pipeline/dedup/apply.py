@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import uid_bytes
-from pipeline.dedup.counts import DedupCounts
+from pipeline.dedup.columns import uid_bytes, uid_column
+from pipeline.dedup.counts import DedupCounts, read_by
 from pipeline.dedup.parts import Parts
 from pipeline.documents.document import Document
 from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
@@ -17,6 +18,9 @@ from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, require_equal
 
 __all__ = ["Apply"]
+
+_Drops: TypeAlias = tuple[NDArray[np.bytes_], NDArray[np.bytes_]]
+"""Uids of dropped documents, and the uid that is kept in place of each."""
 
 
 def _nothing() -> DedupCounts:
@@ -66,7 +70,8 @@ class Apply(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the documents and rejections of a part."""
-        split = _Split(*self._drops(unit), self.seed)
+        exact, near = self._drops(unit)
+        split = _Split(_pairs(*exact), _pairs(*near), self.seed)
         documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
             kept = write_documents(path, split.kept(documents))
@@ -75,14 +80,17 @@ class Apply(Pass[DedupCounts]):
         counts, where = split.counts, f"dedup: part {unit}"
         require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
         require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+        if self.near:
+            counts["taken"] = read_by(self.name, {self.parts.near_drops.kind: len(near[0])})
         return counts
 
-    def _drops(self, unit: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-        """Return dropped uid → kept uid: exact ones of this part, near ones of it and of what was kept."""
-        exact = self.parts.exact_drops(unit) if self.exact else ()
-        near = self.parts.near_drops_of(unit) if self.near else ()
-        return _pairs(*exact), _pairs(*near)
+    def _drops(self, unit: int) -> tuple[_Drops, _Drops]:
+        """Return the exact drops of this part, and the near ones of it and of what was kept."""
+        none = uid_column([]), uid_column([])
+        exact = self.parts.exact_drops(unit) if self.exact else none
+        near = self.parts.near_drops_of(unit) if self.near else none
+        return exact, near
 
 
-def _pairs(*columns: NDArray[np.bytes_]) -> dict[bytes, bytes]:
-    return dict(zip(*map(uid_bytes, columns), strict=True))
+def _pairs(dropped: NDArray[np.bytes_], kept: NDArray[np.bytes_]) -> dict[bytes, bytes]:
+    return dict(zip(uid_bytes(dropped), uid_bytes(kept), strict=True))

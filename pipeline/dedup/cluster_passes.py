@@ -12,17 +12,16 @@ from pipeline.dedup.clusters import Clusters, resolve, smallest_uids
 from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
 from pipeline.dedup.component_passes import Step
 from pipeline.dedup.contraction import ranks_of
-from pipeline.dedup.counts import DedupCounts
+from pipeline.dedup.counts import DedupCounts, read_by
 from pipeline.dedup.near_passes import SignatureFacts
-from pipeline.dedup.parts import COPY, DROP, Parts, write_clusters
+from pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
+from pipeline.execution.unit_record import Output, require_equal
 
 __all__ = ["NearClusters", "NearDrops", "NearMembers"]
 
 _DEAL: Final = 1 << 20
 """Level of the ranks that deal components to ranges, which no label was chosen by."""
-_CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 _PART_DROP: Final = (*DROP, ("part", "<u4"))
 
 
@@ -43,7 +42,8 @@ class NearMembers(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the members of a part."""
-        nodes, components = Step(self.parts, 1, unit).components()
+        step = Step(self.parts, 1, unit)
+        nodes, components = step.components()
         documents = self.parts.read("near-documents", "near-signatures", unit, self.facts.plain())
         ranks = ranks_of(components, _DEAL)
         order = np.argsort(ranks)
@@ -52,7 +52,7 @@ class NearMembers(Pass[DedupCounts]):
         columns["part"] = np.full(len(rows), unit, np.uint32)
         members = rows_of(_member(self.facts), columns)
         write_rows(output, self.parts.near_members, unit, members, hash_bounds(ranks[order], self.parts.ranges))
-        return {"near": {"members": len(rows)}}
+        return {"taken": read_by(self.name, step.taken), "near": {"members": len(rows)}}
 
 
 @dataclass
@@ -78,8 +78,9 @@ class NearClusters(Pass[DedupCounts]):
         drops = {"uid": uids[order], "kept": uids[decided.kept[order]], "part": rows["part"][order]}
         bounds = hash_bounds(drops["uid"], self.parts.ranges)
         write_rows(output, self.parts.near_decisions, unit, rows_of(_PART_DROP, drops), bounds)
+        sent = {self.parts.near_clusters.kind: len(members), self.parts.near_decisions.kind: len(dropped)}
         clusters = len(members) - len(dropped)
-        return {"near": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
+        return {"sent": sent, "near": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
 
     def _write_clusters(
         self, output: Output, unit: int, uids: NDArray[Any], decided: Clusters, members: NDArray[np.int64]
@@ -89,7 +90,7 @@ class NearClusters(Pass[DedupCounts]):
         columns = {"cluster": names[order], "uid": uids[order], "kept": decided.kept[order] == order}
         columns["similarity"] = decided.similarity[order]
         bounds = hash_bounds(columns["cluster"], self.parts.ranges)
-        write_rows(output, self.parts.near_clusters, unit, rows_of(_CLUSTER, columns), bounds)
+        write_rows(output, self.parts.near_clusters, unit, rows_of(CLUSTER, columns), bounds)
 
 
 @dataclass
@@ -103,24 +104,31 @@ class NearDrops(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the clusters of a range, and its drops by part."""
-        rows = read_rows(self.parts.folder, self.parts.near_clusters, unit, _CLUSTER)
-        with output.file(f"clusters/near/{unit:06d}.arrow") as path:
-            write_clusters(path, rows["cluster"], rows["uid"], rows["kept"], rows["similarity"])
-        drops = read_rows(self.parts.folder, self.parts.near_decisions, unit, _PART_DROP)
-        drops = self._with_copies(drops[np.argsort(drops["uid"])], unit) if self.after_exact else drops
+        parts = self.parts
+        rows = read_rows(parts.folder, parts.near_clusters, unit, CLUSTER)
+        name = f"clusters/near/{unit:06d}.arrow"
+        with output.file(name) as path:
+            written = write_clusters(path, rows)
+        require_equal(f"dedup: {name}", "members of clusters", len(rows), "rows written", written)
+        drops = read_rows(parts.folder, parts.near_decisions, unit, _PART_DROP)
+        read = {parts.near_clusters.kind: len(rows), parts.near_decisions.kind: len(drops)}
+        if self.after_exact:
+            copies = read_rows(parts.folder, parts.exact_kept, unit, COPY)
+            read[parts.exact_kept.kind] = len(copies)
+            drops = _with_copies(drops[np.argsort(drops["uid"])], copies)
         drops = drops[np.lexsort((drops["uid"], drops["part"]))]
         bounds = np.searchsorted(drops["part"], np.arange(self.parts.units + 1)).tolist()
         columns = {name: drops[name] for name, _ in DROP}
-        write_rows(output, self.parts.near_drops, unit, rows_of(DROP, columns), bounds)
-        return {}
+        write_rows(output, parts.near_drops, unit, rows_of(DROP, columns), bounds)
+        return {"sent": {parts.near_drops.kind: len(drops)}, "taken": read_by(self.name, read)}
 
-    def _with_copies(self, drops: NDArray[Any], unit: int) -> NDArray[Any]:
-        """Add, for parts that hold exact copies of a dropped document, what is kept in its place."""
-        copies = read_rows(self.parts.folder, self.parts.exact_kept, unit, COPY)
-        if not len(drops):
-            return drops
-        places = np.minimum(np.searchsorted(drops["uid"], copies["uid"]), len(drops) - 1)
-        present = drops["uid"][places] == copies["uid"]
-        more = drops[places[present]]
-        more["part"] = copies["part"][present]
-        return np.concatenate((drops, more))
+
+def _with_copies(drops: NDArray[Any], copies: NDArray[Any]) -> NDArray[Any]:
+    """Add, for parts that hold exact copies of a dropped document, what is kept in its place."""
+    if not len(drops):
+        return drops
+    places = np.minimum(np.searchsorted(drops["uid"], copies["uid"]), len(drops) - 1)
+    present = drops["uid"][places] == copies["uid"]
+    more = drops[places[present]]
+    more["part"] = copies["part"][present]
+    return np.concatenate((drops, more))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.errors import IntegrityError
 from pipeline.execution.exchange import Exchange
 from pipeline.execution.pieces import PieceWriter
-from pipeline.execution.unit_record import Output
+from pipeline.execution.unit_record import Output, require_equal
 from pipeline.recorded_file import RecordedFile
 
 __all__ = [
@@ -75,6 +75,7 @@ def rows_of(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]
 def write_rows(output: Output, exchange: Exchange, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
     """Write sorted rows as the pieces of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
     relative = exchange.file(source)
+    require_equal(f"dedup: {relative}", "rows", len(rows), "rows with a destination", bounds[-1])
     with output.file(relative) as path, path.open("wb") as sink:
         writer = PieceWriter(sink, relative)
         for first, last in pairwise(bounds):

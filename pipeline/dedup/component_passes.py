@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import UInt64
 from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
 from pipeline.dedup.contraction import Contraction, contract, look_up
-from pipeline.dedup.counts import DedupCounts
+from pipeline.dedup.counts import DedupCounts, read_by
 from pipeline.dedup.parts import Parts
 from pipeline.errors import IntegrityError
 from pipeline.execution.exchange import Exchange
@@ -77,8 +77,10 @@ def level_passes(parts: Parts) -> list[Pass[Any]]:
     return passes
 
 
-def write_links(output: Output, exchange: Exchange, source: int, found: Contraction, *, by_part: bool = False) -> None:
-    """Write the label of each node to the unit of the next level that has the node."""
+def write_links(
+    output: Output, exchange: Exchange, source: int, found: Contraction, *, by_part: bool = False
+) -> dict[str, int]:
+    """Write the label of each node to the unit of the next level that has the node; return their number by exchange."""
     order = np.argsort(found.nodes) if by_part else np.arange(len(found.nodes))
     columns = {"node": found.nodes, "label": found.labels, "linked": found.linked}
     columns["source"] = np.full(len(order), source, np.uint32)
@@ -88,6 +90,7 @@ def write_links(output: Output, exchange: Exchange, source: int, found: Contract
     else:
         bounds = hash_bounds(found.ranks, exchange.destinations)
     write_rows(output, exchange, source, rows, bounds)
+    return {exchange.kind: len(found.nodes)}
 
 
 class Step:
@@ -101,7 +104,10 @@ class Step:
 
     def __init__(self, parts: Parts, level: int, unit: int) -> None:
         self._parts, self._levels, self._level, self._unit = parts, Levels.of(parts), level, unit
-        self.links = read_rows(parts.folder, self._levels.links(level), unit, _LINK)
+        links = self._levels.links(level)
+        self.links = read_rows(parts.folder, links, unit, _LINK)
+        self.taken = {links.kind: len(self.links)}
+        """rows read so far, by exchange"""
         # A node that only asks for its own name is joined to nothing: it is a component, and goes no higher.
         self._joined = self.links[self.links["linked"]]
         self.found = contract(self._joined["node"], np.ascontiguousarray(self._joined["label"]), level)
@@ -119,7 +125,9 @@ class Step:
         return nodes, labels[first]
 
     def _answered(self, labels: UInt64) -> UInt64:
-        answers = read_rows(self._parts.folder, self._levels.answers(self._level + 1), self._unit, _ANSWER)
+        exchange = self._levels.answers(self._level + 1)
+        answers = read_rows(self._parts.folder, exchange, self._unit, _ANSWER)
+        self.taken[exchange.kind] = len(answers)
         answers = answers[np.argsort(answers["label"])]
         components, present = look_up(answers["label"], answers["component"], labels)
         if not present.all():
@@ -151,8 +159,8 @@ class NearLinks(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the links of a unit for the next level."""
         step = Step(self.parts, self.level, unit)
-        write_links(output, Levels.of(self.parts).links(self.level + 1), unit, step.found)
-        return {}
+        sent = write_links(output, Levels.of(self.parts).links(self.level + 1), unit, step.found)
+        return {"sent": sent, "taken": read_by(self.name, step.taken)}
 
 
 @dataclass
@@ -182,4 +190,4 @@ class NearAnswers(Pass[DedupCounts]):
         bounds: list[int] = np.searchsorted(asked["source"], np.arange(exchange.destinations + 1)).tolist()
         rows: NDArray[Any] = rows_of(_ANSWER, {"label": asked["node"], "component": components})
         write_rows(output, exchange, unit, rows, bounds)
-        return {}
+        return {"sent": {exchange.kind: len(asked)}, "taken": read_by(self.name, step.taken)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["DedupCounts"]
+__all__ = ["DedupCounts", "read_by"]
 
 
 class _KindCounts(TypedDict, total=False):
@@ -35,6 +36,10 @@ class DedupCounts(Counts, total=False):
     """documents that have none, such as those without a URL"""
     signatures: int
     """documents that have a signature"""
+    sent: dict[str, int]
+    """rows left for a later pass, by exchange; earlier versions did not count them"""
+    taken: dict[str, dict[str, int]]
+    """the same rows where they were read, by exchange and by pass"""
     exact: _KindCounts
     near: _KindCounts
     rejected: dict[str, int]
@@ -42,3 +47,8 @@ class DedupCounts(Counts, total=False):
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]
+
+
+def read_by(name: str, rows: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return rows that a pass read, by exchange, as `taken` counts them."""
+    return {exchange: {name: number} for exchange, number in rows.items()}

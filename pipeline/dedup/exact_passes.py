@@ -12,11 +12,11 @@ from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, 
 from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, kept_rows, merits
-from pipeline.dedup.parts import COPY, DROP, Parts, write_clusters
+from pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from pipeline.documents.files import read_batches
 from pipeline.errors import IntegrityError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
+from pipeline.execution.unit_record import Output, require_equal
 
 __all__ = ["ExactHashes", "ExactSurvivors"]
 
@@ -73,16 +73,22 @@ class ExactSurvivors(Pass[DedupCounts]):
         drops = rows_of(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
         bounds = np.searchsorted(part[order], np.arange(self.parts.units + 1)).tolist()
         write_rows(output, self.parts.drops, unit, drops, bounds)
+        sent: dict[str, int] = {}
         if self.before_near:
             copies = _once(rows_of(COPY, {"uid": drops["kept"], "part": part[order]}))
+            sent[self.parts.exact_kept.kind] = len(copies)
             write_rows(output, self.parts.exact_kept, unit, copies, hash_bounds(copies["uid"], self.parts.ranges))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
         names = kept_rows(kept[members], np.zeros(len(members), dtype=np.int64), uids[members])
         stays = kept[members] == members
-        with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
-            ones = np.ones(len(members), dtype=np.float32)
-            write_clusters(path, uids[members][names], uids[members], stays, ones)
-        return {"exact": {"compared": len(rows), "clusters": int(stays.sum()), "dropped": len(dropped)}}
+        columns = {"cluster": uids[members][names], "uid": uids[members], "kept": stays}
+        columns["similarity"] = np.ones(len(members), dtype=np.float32)
+        name = f"clusters/exact/{unit:06d}.arrow"
+        with output.file(name) as path:
+            written = write_clusters(path, rows_of(CLUSTER, columns))
+        require_equal(f"dedup: {name}", "members of clusters", len(members), "rows written", written)
+        clusters = int(stays.sum())
+        return {"sent": sent, "exact": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
 
     def _check_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
         order = np.lexsort((uids, kept))

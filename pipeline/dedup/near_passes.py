@@ -119,5 +119,5 @@ class NearCandidates(Pass[DedupCounts]):
         chosen = order[shared]
         nodes = part[chosen].astype(np.uint64) << np.uint64(32) | row[chosen]
         links = Levels.of(self.parts).links(1)
-        write_links(output, links, unit, contract(key[chosen], nodes, 0), by_part=True)
-        return {"near": {"compared_keys": len(key), "candidates": len(chosen)}}
+        sent = write_links(output, links, unit, contract(key[chosen], nodes, 0), by_part=True)
+        return {"sent": sent, "near": {"compared_keys": len(key), "candidates": len(chosen)}}

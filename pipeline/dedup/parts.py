@@ -15,13 +15,16 @@ from pipeline.documents.files import documents_of
 from pipeline.execution.exchange import Exchange
 from pipeline.recorded_file import RecordedFile, recorded
 
-__all__ = ["CLUSTER_SCHEMA", "COPY", "DROP", "Parts", "ranges_of", "write_clusters"]
+__all__ = ["CLUSTER", "CLUSTER_SCHEMA", "COPY", "DROP", "Parts", "ranges_of", "write_clusters"]
 
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Columns of a document that is dropped: its uid, and that of the one that is kept in its place."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Columns of a document that exact dedup keeps, and of a part that holds a copy of it."""
+
+CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
+"""Columns of a member of a cluster, as `CLUSTER_SCHEMA` describes them."""
 
 CLUSTER_SCHEMA: Final = pa.schema(
     [
@@ -124,20 +127,15 @@ def ranges_of(shards: int) -> int:
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 
-def write_clusters(
-    path: Path,
-    cluster: NDArray[np.bytes_],
-    uid: NDArray[np.bytes_],
-    kept: NDArray[np.bool_],
-    similarity: NDArray[np.float32],
-) -> None:
-    """Write members of clusters, sorted by (cluster, uid)."""
-    order = np.lexsort((uid, cluster))
+def write_clusters(path: Path, rows: NDArray[Any]) -> int:
+    """Write members of clusters, sorted by (cluster, uid), and return their number."""
+    rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
     identities = [
-        pa.Array.from_buffers(pa.binary(16), len(order), [None, pa.py_buffer(np.ascontiguousarray(values[order]))])
-        for values in (cluster, uid)
+        pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])
+        for name in ("cluster", "uid")
     ]
-    columns = [*identities, pa.array(kept[order]), pa.array(similarity[order], pa.float32())]
+    batch = pa.record_batch([*identities, rows["kept"], rows["similarity"]], schema=CLUSTER_SCHEMA)
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, CLUSTER_SCHEMA, options=options) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=CLUSTER_SCHEMA))
+        writer.write_batch(batch)
+    return int(batch.num_rows)

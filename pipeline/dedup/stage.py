@@ -140,6 +140,9 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
                       counts["signatures"])  # fmt: skip
         require_equal("dedup", "band keys", near["keys"], "band keys compared", near["compared_keys"])
         require_equal("dedup", "members", near["members"], "members compared", near["compared"])
+    for exchange, sent in counts.get("sent", {}).items():
+        for reader, taken in counts.get("taken", {}).get(exchange, {}).items():
+            require_equal("dedup", f"rows of {exchange}", sent, f"rows read by {reader}", taken)
 
 
 def _near_passes(parts: Parts, near: NearConfig, *, after_exact: bool) -> list[Pass[DedupCounts]]:

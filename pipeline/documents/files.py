@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -146,9 +146,9 @@ def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: 
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for batch in _batches(rows, text):
-            columns = [_column(field, [row[field.name] for row in batch], known) for field in schema]
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-            count += len(batch)
+            written = _record_batch(schema, batch, known)
+            writer.write_batch(written)
+            count += written.num_rows
     return count
 
 
@@ -163,6 +163,13 @@ def _batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[st
         characters += len(row[text])
     if batch:
         yield batch
+
+
+def _record_batch(
+    schema: pa.Schema, rows: Sequence[Mapping[str, Any]], known: dict[str, dict[str, int]]
+) -> pa.RecordBatch:
+    columns = [_column(field, [row[field.name] for row in rows], known) for field in schema]
+    return pa.record_batch(columns, schema=schema)
 
 
 def _column(field: pa.Field, values: Sequence[Any], known: dict[str, dict[str, int]]) -> pa.Array:

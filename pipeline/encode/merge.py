@@ -109,9 +109,12 @@ class Merge(Pass[EncodeCounts]):
         info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
         require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
-        with output.file(_documents_name(unit, self.units)) as path:
+        name = _documents_name(unit, self.units)
+        with output.file(name) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
-            write_table(path, table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names), DOCUMENTS_SCHEMA)
+            documents = table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names)
+            written = write_table(path, documents, DOCUMENTS_SCHEMA)
+        require_equal(f"encode: {name}", "documents of the shard", len(rows), "rows written", written)
         return self._count(unit, rows, vocabulary.size, output)
 
     def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
@@ -217,7 +220,8 @@ class TokenManifest(Pass[EncodeCounts]):
             totals += np.load(io.BytesIO(by_id.buffer()))
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
-            write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
+            ids = write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
+        require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
         counts: EncodeCounts = {}
         for record in records(folder, "merge"):
             add_counts(counts, record.counts)

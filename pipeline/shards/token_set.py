@@ -92,8 +92,10 @@ def document_table(path: Path) -> RecordedFile:
     return recorded(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
 
 
-def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
-    """Write a plain Arrow file, zstd buffers; the bytes depend on the rows alone."""
+def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:
+    """Write a plain Arrow file, zstd buffers, and return its number of rows; the bytes depend on the rows alone."""
+    plain = table.cast(schema)
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-        writer.write_table(table.cast(schema), max_chunksize=_TABLE_ROWS)
+        writer.write_table(plain, max_chunksize=_TABLE_ROWS)
+    return int(plain.num_rows)

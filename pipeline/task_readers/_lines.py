@@ -9,11 +9,12 @@ from typing import Final, TypeVar
 
 from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines, Cut, Line
-from pipeline.formats.decompression import REASONS
+from pipeline.formats.charset import as_utf8
+from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 
-__all__ = ["LINE_REASONS", "aligned", "text_lines"]
+__all__ = ["LINE_REASONS", "aligned", "line_count", "text_lines"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -34,6 +35,20 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]
     lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
     for number, (_, line) in enumerate(lines):
         yield number, _text(line, number)
+
+
+def line_count(path: Path, limits: Limits) -> int:
+    r"""Return how many lines `text_lines` has to yield: one for each `\n`, and one that the end of the file ends."""
+    count, rest = 0, False
+    with path.open("rb") as file:
+        codec = detect_codec(file.read(16))
+        file.seek(0)
+        for piece in as_utf8(decompress(file, codec, limits, resume=False), Account()):
+            if isinstance(piece, Damage):
+                return count + 1
+            count += piece.count(b"\n")
+            rest = not piece.endswith(b"\n") if piece else rest
+    return count + rest
 
 
 def aligned(

@@ -129,6 +129,10 @@ class TaskReader(ABC):
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""
 
+    @abstractmethod
+    def row_count(self, file: TaskFile) -> int:
+        """Return how many rows a file has, counted apart from `read`, which has to yield as many."""
+
     def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
         """Yield the lines of a file from which `read` gives these texts and classes, without line ends.
 

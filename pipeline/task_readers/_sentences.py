@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import text_lines
 
-__all__ = ["SentenceLines", "sentence_lines"]
+__all__ = ["SentenceLines", "sentence_count", "sentence_lines"]
 
 
 @dataclass(slots=True)
@@ -49,3 +50,16 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
             sentence.lines.append(line)
     if sentence is not None:
         yield sentence
+
+
+def sentence_count(path: Path, limits: Limits, mark: str | None = None) -> int:
+    """Return how many sentences a file has, without those that consist of lines beginning with `mark`."""
+
+    def is_blank(line: str | Refused) -> bool:
+        return isinstance(line, str) and not line.strip()
+
+    def is_mark(line: str | Refused) -> bool:
+        return isinstance(line, str) and mark is not None and line.startswith(mark)
+
+    runs = groupby((line for _, line in text_lines(path, limits)), key=is_blank)
+    return sum(not blank and not all(map(is_mark, run)) for blank, run in runs)

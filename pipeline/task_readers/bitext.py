@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, aligned, text_lines
+from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
 from pipeline.task_readers.text_to_text import Metric
 
 __all__ = ["Bitext"]
@@ -100,6 +100,11 @@ class Bitext(TaskReader):
         targets = text_lines(file.layout.target, self.limits)
         for place, pair in enumerate(aligned(sources, targets)):
             yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file, or of the longer one of two."""
+        files = [file.path, *([] if file.layout.target is None else [file.layout.target])]
+        return max(line_count(path, self.limits) for path in files)
 
     def _pair(self, texts: list[str], place: int) -> SourceTarget | Refused:
         if len(texts) != _COLUMNS:

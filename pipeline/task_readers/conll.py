@@ -16,7 +16,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS
 from pipeline.task_readers._schemes import Scheme, scheme_labels, to_bio, to_bioes
-from pipeline.task_readers._sentences import SentenceLines, sentence_lines
+from pipeline.task_readers._sentences import SentenceLines, sentence_count, sentence_lines
 
 __all__ = ["Conll"]
 
@@ -124,6 +124,10 @@ class Conll(TaskReader):
             if lines or sentence.damage:
                 group = f"document {document}" if document else None
                 yield self._tagged(sentence, [columns.split(line) for line in lines], columns, group)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of sentences of a file."""
+        return sentence_count(file.path, self.limits, _DOCUMENT)
 
     def _tagged(
         self, sentence: SentenceLines, rows: Sequence[Sequence[str]], columns: _Columns, group: str | None

@@ -16,7 +16,7 @@ from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS
-from pipeline.task_readers._sentences import SentenceLines, sentence_lines
+from pipeline.task_readers._sentences import SentenceLines, sentence_count, sentence_lines
 
 __all__ = ["Conllu"]
 
@@ -88,6 +88,10 @@ class Conllu(TaskReader):
         for sentence in sentence_lines(file.path, self.limits):
             document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
             yield self._tagged(sentence, f"document {document}" if document else None)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of sentences of a file."""
+        return sentence_count(file.path, self.limits)
 
     def _tagged(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Refused:
         if sentence.damage:

@@ -14,7 +14,7 @@ from pipeline.config import STRICT
 from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._glue_tasks import GLUE_TASKS
 from pipeline.task_readers._json_lines import Object, first_object, json_objects
-from pipeline.task_readers._lines import text_lines
+from pipeline.task_readers._lines import line_count, text_lines
 from pipeline.task_readers._tables import TABLE_REASONS, TableLayout, fitting_layout, found_layout, table_rows
 
 __all__ = ["Glue"]
@@ -85,6 +85,11 @@ class Glue(TaskReader):
                 yield Refused("fields", place)
             else:
                 yield self._labelled(dict(zip(columns, row, strict=True)), layout, place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file, without its header if it has one."""
+        layout: TableLayout = file.layout
+        return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
 
     def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
         """Yield the lines of a table of the official layout; a task of numbers has no classes to write.

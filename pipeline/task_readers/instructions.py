@@ -20,6 +20,7 @@ from pipeline.task_readers._json_lines import (
     json_objects,
     require_fields,
 )
+from pipeline.task_readers._lines import line_count
 from pipeline.task_readers.text_to_text import Metric
 
 __all__ = ["Instructions"]
@@ -103,6 +104,10 @@ class Instructions(TaskReader):
         """Yield every line of a file."""
         for place, row in json_objects(file.path, self.limits):
             yield row if isinstance(row, Refused) else self._dialogue(row, place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file."""
+        return line_count(file.path, self.limits)
 
     def _dialogue(self, row: Object, place: int) -> Dialogue | Refused:
         given = field_of(row, self.options.messages)

@@ -15,7 +15,7 @@ from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
-from pipeline.task_readers._lines import aligned, text_lines
+from pipeline.task_readers._lines import aligned, line_count, text_lines
 
 __all__ = ["MultipleChoice"]
 
@@ -94,6 +94,11 @@ class MultipleChoice(TaskReader):
             return
         for place, pair in enumerate(aligned(rows, text_lines(file.layout.labels, self.limits))):
             yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file, or of the longer one of two."""
+        files = [file.path, *([] if file.layout.labels is None else [file.layout.labels])]
+        return max(line_count(path, self.limits) for path in files)
 
     def _labels_of(self, path: Path) -> Path | None:
         if self.options.labels is None:

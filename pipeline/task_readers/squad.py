@@ -81,3 +81,8 @@ class Squad(TaskReader):
                         asked, paragraph.get("context"), place, group, unanswerable=self.options.unanswerable
                     )
                     place += 1
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of questions of a file."""
+        paragraphs = (one for article in file.layout.articles for one in maps(article.get("paragraphs")))
+        return sum(len(asked) for one in paragraphs if isinstance(asked := one.get("qas"), list))

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, aligned, text_lines
+from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
 
 __all__ = ["Sts"]
 
@@ -119,6 +119,13 @@ class Sts(TaskReader):
             for pair in aligned(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
                 yield self._aligned(pair, number if self.options.average == "mean" else place)
                 place += 1
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file, or of all subsets: of sentences or of numbers, which are more."""
+        if not file.layout.subsets:
+            return line_count(file.path, self.limits)
+        pairs = ((subset, _gold_of(subset)) for subset in file.layout.subsets)
+        return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
 
     def _aligned(self, pair: tuple[str, str] | str, place: int) -> LabelledText | Refused:
         if isinstance(pair, str):

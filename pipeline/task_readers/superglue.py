@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.task_readers import Choices, LabelledText, Refused, TaskFacts, TaskFile, TaskItem, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
+from pipeline.task_readers._lines import line_count
 from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 
 __all__ = ["Superglue"]
@@ -155,6 +156,21 @@ class Superglue(TaskReader):
                     questions += 1
             else:
                 yield self._row(row, place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file; of answers for MultiRC and of queries for ReCoRD."""
+        task = _TASKS[self.options.task]
+        if self.options.task not in ("multirc", "record"):
+            return line_count(file.path, self.limits)
+        count = 0
+        for _, row in json_objects(file.path, self.limits):
+            if isinstance(row, Refused) or any(field_of(row, name) is None for name in task.fields):
+                count += 1
+                continue
+            holders = [row] if self.options.task == "record" else maps(row["passage"]["questions"])
+            lists = (one.get("qas" if self.options.task == "record" else "answers") for one in holders)
+            count += sum(len(found) for found in lists if isinstance(found, list))
+        return count
 
     def _row(self, row: Object, place: int) -> LabelledText | Choices | Refused:
         try:

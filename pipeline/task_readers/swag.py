@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, text_lines
+from pipeline.task_readers._lines import LINE_REASONS, line_count, text_lines
 
 __all__ = ["Swag"]
 
@@ -90,6 +90,10 @@ class Swag(TaskReader):
                 yield Refused("fields", place)
             else:
                 yield self._row(dict(zip(columns, row, strict=True)), place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file below its header."""
+        return line_count(file.path, self.limits) - 1
 
     def _row(self, row: dict[str, str], place: int) -> Choices | Refused:
         context, endings = row["sent1"].strip(), [row[name].strip() for name in _ENDINGS]

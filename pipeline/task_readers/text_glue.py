@@ -85,6 +85,10 @@ class TextGlue(TaskReader):
         for item in self._glue.read(file):
             yield item if isinstance(item, Refused) else self._worded(item)
 
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of rows as the reader glue counts them."""
+        return self._glue.row_count(file)
+
     def _worded(self, item: LabelledText) -> SourceTarget:
         task = self.options.task
         names = _NAMES.get(task, ("sentence1", "sentence2"))

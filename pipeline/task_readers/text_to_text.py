@@ -20,6 +20,7 @@ from pipeline.task_readers._json_lines import (
     require_fields,
     texts_in,
 )
+from pipeline.task_readers._lines import line_count
 
 __all__ = ["TextToText"]
 
@@ -76,6 +77,10 @@ class TextToText(TaskReader):
         """Yield every line of a file."""
         for place, row in json_objects(file.path, self.limits):
             yield row if isinstance(row, Refused) else self._pair(row, place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file."""
+        return line_count(file.path, self.limits)
 
     def _pair(self, row: Object, place: int) -> SourceTarget | Refused:
         sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))

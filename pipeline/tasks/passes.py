@@ -142,12 +142,12 @@ class TaskSets(Pass[TaskCounts]):
 
         Rows that share a text with excluded ones are refused.
         """
-        items: Iterable[TaskItem | Refused] = _counted(reader.read(file), counts)
+        items: Iterable[TaskItem | Refused] = _all_rows(reader, file, counts)
         excluded = list(self.exclude)
         if self.disjoint and not source.learnt:
             excluded += [one.path for one in self.sources if one.learnt and one.path != source.path]
         if excluded:
-            others = [one for path in excluded for one in reader.read(reader.open(path))]
+            others = [one for path in excluded for one in _all_rows(reader, reader.open(path), {})]
             items = without(items, (one for one in others if not isinstance(one, Refused)))
         if not source.carve:
             yield from items
@@ -257,12 +257,13 @@ class TaskManifests(Pass[TaskCounts]):
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
 
 
-def _counted(items: Iterable[TaskItem | Refused], counts: SplitCounts) -> Iterator[TaskItem | Refused]:
-    """Yield the rows of a file and count them."""
+def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterator[TaskItem | Refused]:
+    """Yield the rows of a file and count them; check at the end that they are all that it has."""
     counts["rows_read"] = 0
-    for item in items:
+    for item in reader.read(file):
         counts["rows_read"] += 1
         yield item
+    require_equal(f"tasks: {file.path}", "rows of the file", reader.row_count(file), "rows read", counts["rows_read"])
 
 
 def _reasons(items: Iterable[TaskItem | Refused], counts: SplitCounts) -> str:

@@ -96,6 +96,10 @@ class SimilarPairs(TaskReader):
             else:
                 yield Refused(item.reason if isinstance(item, Refused) else "no_pair", item.place)
 
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of rows as the reader counts them."""
+        return self._reader.row_count(file)
+
     def learnt(self, item: TaskItem | Refused) -> TaskItem | Refused:
         """Return a row of train, or the reason that it is not learnt: its texts do not belong together."""
         if isinstance(item, LabelledText) and item.target is not None and item.target < self._alike:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pipeline.__main__ import main, stage_main
@@ -62,24 +63,37 @@ class Place:
         function: module and name, `pipeline.clean.unit:write_documents`, of a class `module:Class.method`.
         value: number or keyword of the argument that holds the items; None: what it returns.
         part: of what it returns, the place of the items in the tuple.
+        call: text in the arguments of the call, such as the name of an exchange; empty: any call.
     """
 
     stage: str
     function: str
     value: int | str | None = None
     part: int | None = None
+    call: str = ""
 
 
 PLACES = {
     "a record from the reader": Place("clean", "pipeline.clean.unit:_batches", 0),
     "a document between two steps": Place("clean", "pipeline.clean.unit:CleanUnits._extracted"),
     "a document that is written": Place("clean", "pipeline.clean.unit:write_documents", 1),
+    "a row of a file of documents": Place("clean", "pipeline.documents.files:_record_batch"),
     "a rejection that is written": Place("clean", "pipeline.clean.unit:write_rejects", 1),
     "documents that are hashed": Place("dedup", "pipeline.dedup.exact_passes:read_batches"),
     "a hash that is compared": Place("dedup", "pipeline.dedup.exact_passes:read_rows"),
     "documents that get a signature": Place("dedup", "pipeline.dedup.near_passes:read_batches"),
     "a band key that is compared": Place("dedup", "pipeline.dedup.near_passes:read_rows"),
     "a near-duplicate that is compared": Place("dedup", "pipeline.dedup.cluster_passes:read_rows"),
+    "an exact cluster that is written": Place("dedup", "pipeline.dedup.exact_passes:write_clusters", 1),
+    "a link that is written": Place("dedup", "pipeline.dedup.component_passes:write_rows", 3, call="near-links-1"),
+    "a link that is joined": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-links-1"),
+    "a link of the last level": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-links-2"),
+    "the name of a component": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-answers"),
+    "a member of a near cluster": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="near-clusters"),
+    "a near-duplicate's decision": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="near-decisions"),
+    "an exact copy in near dedup": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="exact-kept"),
+    "a near drop of a part": Place("dedup", "pipeline.dedup.parts:read_rows", call="near-drops"),
+    "a near cluster that is written": Place("dedup", "pipeline.dedup.cluster_passes:write_clusters", 1),
     "a document of dedup": Place("dedup", "pipeline.dedup.apply:read_documents"),
     "a document that dedup writes": Place("dedup", "pipeline.dedup.apply:write_documents", 1),
     "a rejection that dedup writes": Place("dedup", "pipeline.dedup.apply:write_rejects", 1),
@@ -90,6 +104,7 @@ PLACES = {
     "a document of a sorted run": Place("encode", "pipeline.encode.runs:RunWriter._batch", 1),
     "a run of a shard": Place("encode", "pipeline.encode.merge:read_range"),
     "a row of a token shard": Place("encode", "pipeline.shards.set_writer:write_shard", 1),
+    "a row of a table of documents": Place("encode", "pipeline.encode.merge:write_table", 1),
     "a token shard in the manifest": Place("encode", "pipeline.shards.set_writer:write_manifest", "shards"),
     "a document that is balanced": Place("balance", "pipeline.balance.passes:CountTokens._counted", 1),
     "a training document": Place("group", "pipeline.group.passes:train_documents"),
@@ -105,6 +120,7 @@ PLACES = {
     "a block of examples": Place("corrupt", "pipeline.corrupt.passes:CorruptedShard.blocks"),
     "a row of an example shard": Place("corrupt", "pipeline.shards.set_writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "pipeline.shards.set_writer:write_manifest", "shards"),
+    "a row of a task's file": Place("tasks", "pipeline.task_readers.glue:Glue.read"),
     "a row of a split": Place("tasks", "pipeline.tasks.passes:TaskSets.items"),
     "an example of a task": Place("tasks", "pipeline.tasks.task_rows:TaskRows._built"),
     "a row of a task's shard": Place("tasks", "pipeline.shards.set_writer:write_shard", 1),
@@ -130,6 +146,8 @@ class Sabotage:
         value = self.place.value
 
         def altered(*given: Any, **named: Any) -> Any:
+            if self.place.call not in str(given):
+                return function(*given, **named)
             if isinstance(value, str):
                 named[value] = self._alter(named[value])
             elif value is not None:
@@ -152,7 +170,7 @@ class Sabotage:
             return items
         self.done = True
         chosen = [0, *range(len(items))] if self.twice else [*range(1, len(items))]
-        if isinstance(items, Rows):
+        if isinstance(items, Rows | pa.RecordBatch | pa.Table):
             return items.take(np.array(chosen, dtype=np.intp))
         return items[chosen] if isinstance(items, np.ndarray) else type(items)(items[one] for one in chosen)
 

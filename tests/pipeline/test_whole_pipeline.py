@@ -128,17 +128,17 @@ def test_mistakes_end_in_one_message(corpus, tmp_path, capsys, arguments, code, 
 @pytest.mark.parametrize(
     ("name", "content", "reason", "message"),
     [
-        ("empty.warc.gz", b"", "empty_file", "no document was found in the input"),
-        ("noise.warc.gz", bytes(range(256)) * 64, "not_gzip", "no document was found in the input"),
-        ("bad.jsonl", b'{"text": "a \xff b"}\n', "bad_utf8", "no document was found in the input"),
-        ("long.txt", b"x" * 20_000_001, "too_long", "every document was rejected"),
+        ("empty.warc.gz", b"", "1 empty_file", "no document was found in the input"),
+        ("noise.warc.gz", bytes(range(256)) * 64, "1 record not_gzip", "no document was found in the input"),
+        ("bad.jsonl", b'{"text": "a \xff b"}\n', "1 record bad_utf8", "no document was found in the input"),
+        ("long.txt", b"x" * 20_000_001, "1 document too_long", "every document was rejected"),
     ],
 )
 def test_input_without_a_document_ends_with_its_reasons(corpus, tmp_path, capsys, name, content, reason, message):
     (tmp_path / name).write_bytes(content)
     assert run(corpus[0], tmp_path / name, tmp_path / "out") == 69
     shown = capsys.readouterr()
-    assert f"1 {reason}" in shown.out
+    assert reason in shown.out
     assert message in shown.err
     assert "Traceback" not in shown.err
 

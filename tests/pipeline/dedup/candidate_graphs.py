@@ -12,7 +12,7 @@ from pipeline.config import validate
 from pipeline.dedup.clusters import resolve, smallest_uids
 from pipeline.dedup.columns import hash_bounds, range_slice, rows_of, uid_bytes, uid_column, write_columns, write_rows
 from pipeline.dedup.near_passes import SignatureFacts
-from pipeline.dedup.parts import Parts, write_clusters
+from pipeline.dedup.parts import CLUSTER, Parts, write_clusters
 from pipeline.dedup.stage import DedupStage
 from pipeline.execution.unit_record import Output, add_counts
 from pipeline.recipe import Recipe
@@ -91,6 +91,9 @@ class OverRanges:
         for work in self.passes:
             for number in sorted(range(work.units), reverse=reverse):
                 add_counts(total, work.run(number, Output(self.parts.folder)))
+        taken = total.pop("taken", {})
+        for exchange, rows in total.pop("sent", {}).items():
+            assert set(taken.get(exchange, {}).values()) <= {rows}
         return total
 
     def clusters(self) -> list[bytes]:
@@ -120,8 +123,9 @@ def at_once(candidates: Candidates, ranges: int, verify: float | None, folder: P
     files = []
     for index in range(ranges):
         inside = by_name[range_slice(names[by_name], index, ranges)]
-        kept = decided.kept[inside] == inside
-        write_clusters(folder / "reference.arrow", names[inside], uids[inside], kept, decided.similarity[inside])
+        columns = {"cluster": names[inside], "uid": uids[inside], "kept": decided.kept[inside] == inside}
+        columns["similarity"] = decided.similarity[inside]
+        write_clusters(folder / "reference.arrow", rows_of(CLUSTER, columns))
         files.append((folder / "reference.arrow").read_bytes())
     drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[decided.kept[dropped]]), strict=True)
     amounts = {"candidates": int(shared.sum()), "members": len(uids), "clusters": len(members) - len(dropped)}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.dedup.columns import rows_of, uid_bytes, uid_column, write_rows
-from pipeline.dedup.parts import CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
+from pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
 from pipeline.execution.unit_record import Output
 
 
@@ -39,7 +39,9 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
         (b"a" * 15 + b"\0", bytes(16)),
     ]
     names, uids = (uid_column([row[side] for row in rows]) for side in (0, 1))
-    write_clusters(tmp_path / "c.arrow", names, uids, np.array([0, 1, 1, 0], bool), np.float32([0.5, 1, 1, 0.25]))
+    columns = {"cluster": names, "uid": uids, "kept": np.array([0, 1, 1, 0], bool)}
+    columns["similarity"] = np.array([0.5, 1, 1, 0.25], np.float32)
+    assert write_clusters(tmp_path / "c.arrow", rows_of(CLUSTER, columns)) == len(rows)
     table = pa.ipc.open_file(tmp_path / "c.arrow").read_all()
     assert table.schema == CLUSTER_SCHEMA
     assert [(row["cluster"], row["uid"]) for row in table.to_pylist()] == sorted(rows)

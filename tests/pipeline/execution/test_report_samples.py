@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.dedup.columns import uid_column
-from pipeline.dedup.parts import write_clusters
+from pipeline.dedup.columns import rows_of, uid_column
+from pipeline.dedup.parts import CLUSTER, write_clusters
 from pipeline.documents.document import Document
 from pipeline.documents.files import Rejection, write_documents, write_rejects
 from pipeline.execution.report_samples import Parts, cluster_sizes, dropped_texts, kept_texts, lengths
@@ -51,7 +51,8 @@ def test_clusters_are_counted_by_their_size(tmp_path: Path):
         names = [uid(100 * part + number) for number, size in enumerate(own) for _ in range(size)]
         uids = uid_column([uid(n) for n in range(len(names))])
         kept, ones = np.zeros(len(names), bool), np.ones(len(names), np.float32)
-        write_clusters(tmp_path / f"{part:06d}.arrow", uid_column(names), uids, kept, ones)
+        columns = {"cluster": uid_column(names), "uid": uids, "kept": kept, "similarity": ones}
+        write_clusters(tmp_path / f"{part:06d}.arrow", rows_of(CLUSTER, columns))
     found = cluster_sizes(Parts.of(tmp_path))
     assert (found.edges, found.counts) == ([2, 3, 4, 5, 6, 7, 8, 16], [2, 1, 0, 0, 0, 0, 1])
 

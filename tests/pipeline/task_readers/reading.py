@@ -22,7 +22,11 @@ def reader_of(name: str, **options: Any) -> TaskReader:
 
 
 def items_of(reader: TaskReader, path: Path) -> list[Any]:
-    return list(reader.read(reader.open(path)))
+    """The rows of a file; as many as are counted apart."""
+    file = reader.open(path)
+    items = list(reader.read(file))
+    assert reader.row_count(file) == len(items)
+    return items
 
 
 def written(folder: Path, text: str | bytes, name: str = "rows.txt") -> Path:

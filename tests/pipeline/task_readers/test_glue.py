@@ -54,7 +54,9 @@ def rows_of(task: str, text: str, tmp_path: Path) -> tuple[str, list[LabelledTex
     path.write_text(text, encoding="utf-8", newline="")
     opened = reader(task)
     file = opened.open(path)
-    return file.layout.name, list(opened.read(file))
+    items = list(opened.read(file))
+    assert opened.row_count(file) == len(items)
+    return file.layout.name, items
 
 
 def test_every_task_is_here() -> None:
