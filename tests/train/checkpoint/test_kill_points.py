@@ -35,7 +35,7 @@ def save(step: int) -> list[str]:
     return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
 
 
-RENAMES = ["config.yaml", "metrics.jsonl", *save(4), *save(6)]
+RENAMES = ["config.yaml", "sets.json", *save(4), *save(6)]
 """All renames of the second start, without those of status.json and of the report."""
 STATUSES = 11
 """Renames of status.json; the last says that the run is done. Where steps take seconds, signs of life are more."""
@@ -44,7 +44,7 @@ POINTS = [
     *(("status.json", number) for number in range(1, STATUSES + 1)),
     ("report.html", 1),
 ]
-USUAL = [("metrics.jsonl", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2),
+USUAL = [("sets.json", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2),
          ("status.json", STATUSES), ("report.html", 1)]  # fmt: skip
 """Points of `make test`, one of each kind."""
 
