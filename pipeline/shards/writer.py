@@ -70,8 +70,9 @@ def write_shard(
         sink = HashedFile(file)
         target = _CONTAINERS[container](sink, schema, options)
         for rows in _recut([blocks] if isinstance(blocks, Rows) else blocks, block_rows):
-            offset, stored = target.append(to_batch(rows, columns, schema))
-            tally.add(rows, Block(offset, len(stored), len(rows), xxhash.xxh3_128_digest(stored)))
+            batch = to_batch(rows, columns, schema)
+            offset, stored = target.append(batch)
+            tally.add(rows, Block(offset, len(stored), batch.num_rows, xxhash.xxh3_128_digest(stored)))
         target.close()
     return tally.info(name or path.name, sink)
 

@@ -121,6 +121,7 @@ PLACES = {
     "a row of an example shard": Place("corrupt", "pipeline.shards.set_writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "pipeline.shards.set_writer:write_manifest", "shards"),
     "a row of a task's file": Place("tasks", "pipeline.task_readers.glue:Glue.read"),
+    "a row of a block": Place("tasks", "pipeline.shards.writer:to_batch"),
     "a row of a split": Place("tasks", "pipeline.tasks.passes:TaskSets.items"),
     "an example of a task": Place("tasks", "pipeline.tasks.task_rows:TaskRows._built"),
     "a row of a task's shard": Place("tasks", "pipeline.shards.set_writer:write_shard", 1),
