@@ -34,7 +34,7 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
     own = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
     seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own)
     model = ["model=null", f"model.init_from={published}", "model.dropout={}", f"optimizer={_OPTIMIZER}"]
-    seconds["train"] = train(run, shards, TRAINING, *model, steps=steps or _STEPS)
+    seconds["train"] = train(run, shards, TRAINING, f"steps={_STEPS}", *model, steps=steps)
     heldout = heldout_result(run)
     print(f"\nheld-out loss {heldout['loss']:.4f} nats, unigram entropy {heldout['unigram_entropy']:.4f}")
     seconds["export"] = export_run(run, exported)

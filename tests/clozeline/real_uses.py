@@ -140,4 +140,4 @@ class Uses:
             plain = {"name": name, "shards": str(task / "out" / "tasks" / "sst2" / "train")}
             (folder / f"{name}.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
         tasks = f"tasks=[{folder / 'first.yaml'},{folder / 'second.yaml'}]"
-        return [str(self.tuned), tasks, "output=kept", "learned=1", "method=plain", "steps=1"]
+        return [str(self.tuned), tasks, "output=kept", "learned=1", "method=plain", "steps=1", "schedule.warmup=0"]

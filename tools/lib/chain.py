@@ -107,12 +107,12 @@ def train(output: Path, shards: Path, configuration: str, *overrides: str, steps
         shards: output folder of the pipeline, with a set `masked_lm`.
         configuration: file of the training.
         overrides: `key=value`.
-        steps: their number; None: as configured.
+        steps: their number, of which a tenth are the warm-up; None: as configured.
     """
     manifest = shards / "corrupt" / "masked_lm" / "train" / "manifest.json"
     words = [f"data.shards={manifest}", f"output={output}", "zero.stage=2", *overrides]
     if steps is not None:
-        words.append(f"steps={steps}")
+        words += [f"steps={steps}", f"schedule.warmup={steps // 10}"]
     return start_training(_RANKS, configuration, *words)
 
 

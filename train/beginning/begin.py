@@ -97,6 +97,8 @@ def find_begin(
     branches = _leaves_trunk(config, found)
     config = config.with_horizon(_horizon(config, None if branches else saved))
     _refuse_late_decay(config)
+    if saved is None:  # a run that began so continues
+        _refuse_long_warmup(config)
     shape = {
         "world_size": world_size,
         "zero_stage": config.zero.stage,
@@ -137,6 +139,17 @@ def _refuse_late_decay(config: TrainConfig) -> None:
         raise ConfigurationError(
             f"schedule.decay_from: expected a step before the end of the schedule at {horizon}, got {begin}: raise "
             "steps (and schedule.steps, where it is given)"
+        )
+
+
+def _refuse_long_warmup(config: TrainConfig) -> None:
+    warmup, horizon = config.schedule.options.warmup, config.schedule.options.steps
+    if warmup > horizon:
+        raise ConfigurationError(
+            f"schedule.warmup: expected at most {horizon}, the steps of the schedule (schedule.steps, by default "
+            f"steps), got {warmup}: the learning rate would never reach its peak; set schedule.warmup={horizon // 10} "
+            f"for a tenth, raise steps, or set schedule.steps to {warmup} or more where this run is the first part of "
+            "a longer one"
         )
 
 

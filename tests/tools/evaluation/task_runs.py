@@ -79,7 +79,7 @@ def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int, **
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={head: {}}, model__dropout={},
         model__position={"maximum": 64}, data__global_batch=16, steps=steps,
-        optimizer__learning_rate=0.01, schedule={"name": "linear", "warmup": 4, "steps": steps}, **more,
+        optimizer__learning_rate=0.01, schedule={"name": "linear", "warmup": min(4, steps), "steps": steps}, **more,
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"

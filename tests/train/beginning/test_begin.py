@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
+from pipeline.registry import names
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
 from tests.train.test_refused_starts import contents, start
-from train.beginning.begin import Begin
+from train.beginning.begin import Begin, find_begin
+from train.checkpoint.format import Index
 from train.checkpoint.state import TrainState
-from train.config import TrainConfig
+from train.config import TrainConfig, frozen
 from train.errors import CheckpointError
 from train.run import dry_run
 
@@ -76,6 +82,28 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
     (before / "part-00000.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="holds 2 checkpoints, none of them is whole"):
         dry(folder)
+
+
+@pytest.mark.parametrize("name", names("train.schedules"))
+@pytest.mark.parametrize(
+    ("warmup", "horizon", "steps", "fits"),
+    [(5, None, 4, False), (5, 4, 8, False), (4, None, 4, True), (5, 8, 4, True), (5, 5, 4, True)],
+)
+def test_a_warmup_beyond_the_schedule_is_refused(
+    name: str, warmup: int, horizon: int | None, steps: int, fits: bool
+) -> None:
+    """At the first start, by both figures; a run that is the first part of a longer schedule begins, and one goes on
+    that began so in an earlier version."""
+    config = tiny(schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
+    begin = partial(find_begin, config, "a set", 1, torch.device("cpu"))
+    with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"expected at most 4, .* got 5") as error:
+        assert begin(None).step == 0
+    if not fits:
+        ways = re.findall(r"schedule\.steps to (\d+)|schedule\.warmup=(\d+)", str(error.value))
+        assert ways == [("", "0"), ("5", "")]
+    saved = TrainState(step=1, samples=8, frozen=frozen(config.with_horizon(horizon or steps)), dataset="a set")
+    index = Index(saved.plain(), {}, {}, [], {})
+    assert begin((Path("run/checkpoints/step-00000001"), index)).step == 1
 
 
 def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
