@@ -101,6 +101,14 @@ class CostEstimate:
             total, samples = total + rows * phase.flops_per_row, samples - rows
         return total
 
+    def flops_of_steps(self, steps: int) -> float:
+        """Return the operations of training for the first `steps` steps, as planned."""
+        total, last = 0.0, self.phases[-1]
+        for phase in self.phases:
+            done = steps if phase is last else min(steps, phase.steps)
+            total, steps = total + done * phase.rows_per_step * phase.flops_per_row, steps - done
+        return total
+
     def lines(self, operations: float) -> list[str]:
         """Return the figures as lines to print.
 

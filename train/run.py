@@ -160,6 +160,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         if world.rank == 0:
             _settle(begin, state, datasets, journal, announce)
     checkpoints.prepare()
+    display.plan(cost.flops_of_steps)
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
     _announce_begin(begin, [*filled, *_unread(datasets, config), *cost.lines(measured)], peak, display, journal)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from pipeline.configuration.redaction import redacted_text
 from train.logs.reporting import Reporting
@@ -55,6 +55,8 @@ class Display:
         """Step of the first record that was shown, and its time."""
         self._last = (0, 0.0)
         """Tokens and time of the last plain line."""
+        self._work: Callable[[int], float] = float
+        """Work of the first steps of the run."""
         self._bar: Progress | None = None
         if self.console.is_terminal and rank == 0:
             self._bar = Progress(
@@ -62,10 +64,10 @@ class Display:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[shown]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[left]}"),
                 console=self.console,
             )
-            self._task = self._bar.add_task("training", total=steps, shown="")
+            self._task = self._bar.add_task("training", total=steps, shown="", left="")
 
     def __enter__(self) -> Display:
         if self._bar is not None:
@@ -77,6 +79,14 @@ class Display:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def plan(self, work: Callable[[int], float]) -> None:
+        """Estimate the time left by work, not by steps, which phases of the data make longer or shorter.
+
+        Args:
+            work: of the first steps of the run, such as their operations.
+        """
+        self._work = work
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -90,19 +100,20 @@ class Display:
 
     def _show(self, record: Mapping[str, Any]) -> None:
         step, now = record["step"], self._clock()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, shown=summary(record, record["tokens_per_s"]))
-            return
-        if self._first is not None and step < self._steps and now - self._last[1] < self._seconds:
-            return
-        speed, left = record["tokens_per_s"], ""
-        if self._first is None:
+        first, speed, left = self._first, record["tokens_per_s"], ""
+        if first is None:
             self._first = (step, now)
-        else:
+        elif step < self._steps:
+            left = _remaining(first, (step, now), self._steps, self._work)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
+            return
+        if first is not None:
+            if step < self._steps and now - self._last[1] < self._seconds:
+                return
             speed = (record["tokens"] - self._last[0]) / max(now - self._last[1], 1e-9)
-            left = f"  {_remaining(self._first, (step, now), self._steps)}" if step < self._steps else ""
         self._last = (record["tokens"], now)
-        self.say(f"step {step}/{self._steps}  {summary(record, speed)}{left}")
+        self.say("  ".join(filter(None, [f"step {step}/{self._steps}", summary(record, speed), left])))
 
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
@@ -126,10 +137,10 @@ def heldout_title(name: str) -> str:
     return "held-out" if name == "heldout" else f"held-out {name}"
 
 
-def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int) -> str:
-    """Return the time to the last step at the speed of this start, evaluations and saves included."""
-    seconds = (now[1] - first[1]) / (now[0] - first[0]) * (steps - now[0])
-    return f"{timedelta(seconds=round(seconds))} left"
+def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int, work: Callable[[int], float]) -> str:
+    """Return the time to the last step at the speed of this start, in work a second, evaluations and saves included."""
+    share = (work(steps) - work(now[0])) / (work(now[0]) - work(first[0]))
+    return f"{timedelta(seconds=round((now[1] - first[1]) * share))} left"
 
 
 def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:
