@@ -86,9 +86,9 @@ def dry_run(config: TrainConfig) -> int:
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         lines += begin.lines(read_status(config.output))
-        lines += estimate_cost(begin.config, model, datasets, size).lines(
-            operations_per_second(device, config.precision)
-        )
+        measured = operations_per_second(device, config.precision)
+        lines += estimate_cost(begin.config, model, datasets, size).lines(measured)
+        lines.append(peak_of(device, config.precision, measured).line())
         sys.stdout.write(redacted_text("\n".join([*lines, "dry run: everything fits together", ""])))
     return 0
 
@@ -309,7 +309,7 @@ def _announce_begin(begin: Begin, cost: Sequence[str], peak: Peak, display: Disp
     """Say where the run begins: at the start, with its cost, or at a checkpoint."""
     now, saved = begin.state, begin.saved
     if saved is None:
-        for line in cost:
+        for line in (*cost, peak.line()):
             display.say(line)
         facts = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
         journal.event("start", steps=begin.config.steps, **facts)
