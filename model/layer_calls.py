@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -13,6 +13,10 @@ from torch.utils.checkpoint import checkpoint
 from model.heads import Head
 
 __all__ = ["compile_heads", "compile_layers", "recompute_layers"]
+
+_GRAPHS: Final = 64
+"""Most graphs of one function, which all layers or heads of a class share: for each type of layer, with and without
+padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's own limit is 8."""
 
 
 def recompute_layers(model: nn.Module) -> None:
@@ -27,12 +31,14 @@ def recompute_layers(model: nn.Module) -> None:
 def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
     """Compile each layer as one graph; compile before `recompute_layers`.
 
+    Once a second batch size or length of rows has come, a graph is for any: further ones compile nothing.
+
     Args:
         model: its layers must have no graph breaks.
         backend: of torch.compile.
     """
     for layer in _layers(model):
-        layer.forward = torch.compile(layer.forward, fullgraph=True, backend=backend)
+        layer.forward = _compiled(layer.forward, backend)
 
 
 def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
@@ -44,7 +50,12 @@ def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
     """
     for head in model.modules():
         if isinstance(head, Head) and head.unit == "label":
-            head.forward = torch.compile(head.forward, fullgraph=True, backend=backend)  # type: ignore[method-assign]
+            head.forward = _compiled(head.forward, backend)  # type: ignore[method-assign]
+
+
+def _compiled(forward: Any, backend: str) -> Any:
+    settings: Any = {"fullgraph": True, "backend": backend, "recompile_limit": _GRAPHS}  # untyped in torch's overloads
+    return torch.compile(forward, **settings)
 
 
 def _layers(model: nn.Module) -> Iterator[nn.Module]:

@@ -180,6 +180,11 @@ class TrainConfig:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.compile and self.zero.stage == 3:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
+        if self.compile and not find("model.families", self.model.family).compiled:
+            raise ValueError(
+                "compile: true expects layers that are one graph for rows of any length; the recurrence of the family "
+                f"{self.model.family} would be one for each length: remove the key"
+            )
         kind = self.optimizer.type
         if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
             raise ValueError(

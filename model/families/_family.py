@@ -44,6 +44,8 @@ class Family(nn.Module, ABC):
     Empty: there is no generator."""
     spelled: ClassVar[bool] = False
     """True: tokens enter as characters, so that the model is built with their spellings."""
+    compiled: ClassVar[bool] = True
+    """Each layer is one graph for rows of any length. False: a recurrence would be one for each length."""
     unreadable: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
     config: ModelConfig

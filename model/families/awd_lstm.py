@@ -31,6 +31,7 @@ class AwdLstm(Family):
 
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids"})
+    compiled: ClassVar = False
     unreadable: ClassVar = PARTS
     config: Options
 

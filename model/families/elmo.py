@@ -35,6 +35,7 @@ class Elmo(Family):
     needs: ClassVar = frozenset({"input_ids", "lengths"})
     spelled: ClassVar = True
     layered: ClassVar = True
+    compiled: ClassVar = False
     unreadable: ClassVar = PARTS
     config: Options
 
