@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(world: World, config: Path) -> int:
+def start(world: World, config: Path, overrides: Sequence[str] = ()) -> int:
     """A run in which the fourth step counts as a spike."""
 
     def judge(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -62,7 +63,7 @@ def start(world: World, config: Path) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Spikes, "judge", judge)
-        return run(load_config(TrainConfig, config, []), joined=world)
+        return run(load_config(TrainConfig, config, list(overrides)), joined=world)
 
 
 def test_a_mixture_of_many_languages(one_rank: RankPool, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +82,16 @@ def test_a_mixture_of_many_languages(one_rank: RankPool, folder: Path, capsys: p
     assert (rows[7]["set"], 4) in [(one["set"], one["step"]) for one in found]
     last = read_lines(folder / "run" / "metrics.jsonl")[-1]
     assert len(last["heldout"]) == 70
+    losses = step_losses(folder / "run")
+    assert len(losses) == STEPS
+    for steps in (3, STEPS):  # stopped half-way, and resumed
+        words = [f"output={folder / 'parts'}", "evaluate.max_rows=0", f"steps={steps}"]
+        assert one_rank.run(start, folder / "run.yaml", words) == [0]
+    assert step_losses(folder / "parts") == losses
+
+
+def step_losses(run: Path) -> list[float]:
+    return [record["loss"] for record in read_lines(run / "metrics.jsonl")]
 
 
 def printed(capsys: pytest.CaptureFixture[str], tool: Any, words: list[str]) -> list[dict[str, Any]]:
