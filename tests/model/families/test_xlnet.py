@@ -161,14 +161,14 @@ def test_documents_of_a_row_do_not_see_each_other():
 
 def test_states_of_a_row_do_not_depend_on_the_rows_beside_it():
     """Rows with fewer predictions than others have idle queries."""
-    family = built("xlnet", init={"std": 0.3}).eval().family
+    family = built("xlnet", init={"std": 0.3}).eval().double().family  # threads add other parts of a sum in float32
     tensors = batch()[0]
     names = ("input_ids", "lengths", "left_padding", "type_ids", "rank")
     with torch.no_grad():
         together = family(tensors)
         for row in range(3):
             alone = family({name: tensors[name][row : row + 1] for name in names})
-            assert torch.allclose(alone[0, : LENGTHS[row]], together[row, : LENGTHS[row]], atol=1e-6)
+            assert torch.allclose(alone[0, : LENGTHS[row]], together[row, : LENGTHS[row]], atol=1e-12)
 
 
 @pytest.mark.parametrize(
