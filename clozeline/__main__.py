@@ -141,4 +141,4 @@ def _dashed(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -68,6 +68,12 @@ def test_wrong_use(tmp_path: Path) -> None:
     assert clozeline("where", "no/such/file", cwd=tmp_path).returncode == 64
 
 
+def test_the_module_passes_on_the_exit_code_of_a_command(tmp_path: Path) -> None:
+    """As the installed script does."""
+    done = clozeline("pipeline", "--config", "recipe:demo", cwd=tmp_path)
+    assert (done.returncode, "no output folder" in done.stderr) == (64, True)
+
+
 def test_where_names_files_of_clozeline(tmp_path: Path) -> None:
     assert clozeline("where", "train/main.py", cwd=tmp_path).stdout == f"{ROOT / 'train' / 'main.py'}\n"
     assert clozeline("where", cwd=tmp_path).stdout == f"{ROOT}\n"
