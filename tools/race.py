@@ -148,8 +148,10 @@ def _race(options: argparse.Namespace) -> int:
     entries = _chosen(options, race, entries)
     for name, entry in entries.items():
         training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
+    track = _Track(race, options.half, output, options.seeds or race.seeds)
+    track.write(entries[race.baseline], race.baseline, None)  # a full disk is told before the sets are made
     changed = _sets(race, folder, output)
-    target, runs = _Track(race, options.half, output, options.seeds or race.seeds).train(entries)
+    target, runs = track.train(entries)
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
     when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["tools/race.py", *options.words])
     lines = [*standings(race, options.half, results), _compared(race, changed)] + [

@@ -94,7 +94,8 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         inputs.append(facts)
         pieces.append(_cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes))
     readers = {facts["source"]: facts["reader"] for facts in inputs if facts["source"] not in known}
-    check_kinds([file for file in files if file.source in readers and _is_unknown(file, readers[file.source])])
+    if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
+        check_kinds([file for file in files if file.source in readers and _is_unknown(file, readers[file.source])])
     _check_inputs(zip(files, inputs, strict=True))
     shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
     alone = _with_digest(Plan(_numbered(pieces, _NONE), shards, "", tuple(inputs)))

@@ -8,10 +8,11 @@ import re
 import pytest
 import yaml
 
+from pipeline.config import validate
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.execution.inputs import source_files
 from pipeline.execution.plan import freeze_plan, load_plan
-from pipeline.recipe import InputEntry
+from pipeline.recipe import InputEntry, Recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 
@@ -107,6 +108,18 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     plan = load_plan(recipe_for({"path": str(folder), "reader": "text"}, tmp_path / "out"))
     assert len(plan.inputs) == 7
     assert len(load_plan(recipe_for(str(folder / "*" / "*.log"), tmp_path / "out")).inputs) == 1
+
+
+def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
+    """A treebank's `.conllu` is no kind of text."""
+    (folder / "en-ud-train.conllu").write_text("1\tdogs\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    text = recipe_for(str(folder), tmp_path / "out")
+    keys = {"corpus": "test", "input": str(folder), "output": str(tmp_path / "out")}
+    reader = {"name": "conllu", "task": "pos", "column": "upos"}
+    task = validate(Recipe, {**keys, "tasks": {"reader": reader}}, "test")
+    with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(1\)"):
+        load_plan(text)
+    assert len(load_plan(task).inputs) == len(names(folder))
 
 
 def test_files_of_no_known_kind_are_skipped_where_the_message_says_so(folder, tmp_path, capsys):

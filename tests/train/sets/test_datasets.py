@@ -208,6 +208,7 @@ def test_dry_run_measures_the_device_of_the_start(
     measured = []
     monkeypatch.setattr("train.run.operations_per_second", lambda device, _precision: measured.append(device) or 1e9)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda _device: "a GPU that is not there")
     monkeypatch.setattr("train.run.open_stream", lambda *_: closable())
     monkeypatch.setenv("LOCAL_RANK", "0")
     config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"shards": sets[0]}), [])

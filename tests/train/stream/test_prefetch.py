@@ -15,7 +15,7 @@ from tests.train.stream.streams import open_stream as open_toy
 from tests.train.stream.streams import run
 
 LANES = 4
-WAIT_S = 20.0
+WAIT_S = 120.0
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
 

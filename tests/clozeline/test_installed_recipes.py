@@ -1,0 +1,259 @@
+"""Every recipe through the installed command, from an empty folder: its shards, its trainings planned, one begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.test_tiny_recipes import texts
+
+RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
+SCRIPT = Path(sysconfig.get_path("scripts")) / "clozeline"
+FAMILIES = sorted(path.parent.name for path in RECIPES.glob("*/pipeline.yaml"))
+TASKS = sorted(path.parent.name for path in RECIPES.glob("tasks/*/pipeline.yaml"))
+SMALL = ("train_tokenizer.size=2000", "heldout.fraction=0.1", "clean.filters=[]", "executor.workers=1")
+CHARACTERS = 700_000
+
+COLUMNS = {
+    "ner": ("train.txt", "dev.txt", "Ada B-PER\nmet O\nBob B-PER\n. O\n\n"),
+    "pos": (
+        "en-train.conllu",
+        "en-dev.conllu",
+        "1\tdogs\tdog\tNOUN\t_\t_\t2\tx\t_\t_\n2\tbark\tbark\tVERB\t_\t_\t0\tx\t_\t_\n\n",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task's recipe is tried on.
+
+    Args:
+        body: recipe whose run gives the tokenizer and the weights.
+        write: writes the files of the task into a folder and returns the value of `input`.
+    """
+
+    body: str
+    write: Callable[[Path], str]
+
+
+def sentence(number: int, length: int) -> str:
+    """Return words that no other number shares."""
+    drawn = random.Random(number)
+    return " ".join("".join(drawn.choices("aeioulnrst", k=6)) for _ in range(length))
+
+
+def _table(name: str, header: str, row: str) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        for split, first in (("train", 0), ("dev", 40)):
+            rows = [
+                row.format(i=i, bit=i % 2, four=i % 4, score=i % 5 + 0.5) for i in range(first, first + 40 - first // 2)
+            ]
+            (folder / name.format(split=split)).write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+        return str(folder)
+
+    return write
+
+
+def _json_lines(ending: str, row: Callable[[int], object]) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        for split, first in (("train", 0), ("dev", 40)):
+            rows = [json.dumps(row(i)) for i in range(first, first + 40 - first // 2)]
+            (folder / f"{split}.{ending}").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return str(folder)
+
+    return write
+
+
+def _words(train: str, dev: str, sentence: str) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        for name, first in ((train, 0), (dev, 40)):
+            found = [sentence.replace("dogs", f"dogs{i}").replace("met", f"met{i}") for i in range(first, first + 40)]
+            (folder / name).write_text("".join(found), encoding="utf-8")
+        return str(folder)
+
+    return write
+
+
+def _questions(folder: Path) -> str:
+    for split, first in (("train", 0), ("dev", 40)):
+        asked = [
+            {"id": f"q{i}", "question": f"What is number {i}?", "answers": [{"text": f"value{i}", "answer_start": 14}]}
+            for i in range(first, first + 20)
+        ]
+        paragraphs = [{"context": f"The number is value{int(one['id'][1:])} here.", "qas": [one]} for one in asked]
+        data = {"version": "1.1", "data": [{"title": split, "paragraphs": paragraphs}]}
+        (folder / f"{split}-v1.1.json").write_text(json.dumps(data), encoding="utf-8")
+    return str(folder)
+
+
+def _endings(folder: Path) -> str:
+    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    row = "{i},v{i},{i},Someone {i} opens a,Someone {i} opens,a,gold,door.,book.,car.,box.,{four}"
+    _table("{split}.csv", header, row)(folder)
+    return f"[{{path: {folder}/train.csv, source: train}}, {{path: {folder}/dev.csv, source: dev}}]"
+
+
+def _short_texts(folder: Path) -> str:
+    path = folder / "texts.jsonl"
+    rows = (json.dumps({"text": f"{sentence(i, 14)}."}) for i in range(120))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return str(path)
+
+
+_PAIRS = _table(
+    "{split}.tsv", "index\tsentence1\tsentence2\tscore", "{i}\tA man {i} eats.\tSomeone {i} eats.\t{four}.5"
+)
+CASES = {
+    "domain": Task("bert", _short_texts),
+    "instructions": Task(
+        "gpt",
+        _json_lines(
+            "jsonl",
+            lambda i: {
+                "messages": [{"role": "user", "content": f"Say {i}."}, {"role": "assistant", "content": f"{i}"}]
+            },
+        ),
+    ),
+    "ner": Task("bert", _words(*COLUMNS["ner"])),
+    "pos": Task("bert", _words(*COLUMNS["pos"])),
+    "similarity": Task("bert", _PAIRS),
+    "squad": Task("bert", _questions),
+    "sst2": Task("bert", _table("{split}.tsv", "sentence\tlabel", "a film {i} of its kind\t{bit}")),
+    "stsb": Task("bert", _PAIRS),
+    "summaries": Task("t5", _json_lines("json", lambda i: {"document": f"Text {i} is long.", "summary": f"Text {i}."})),
+    "swag": Task("bert", _endings),
+}
+
+
+class Runs:
+    """Shards and one run of the recipe of each family, made when they are first asked for."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._texts = folder / "texts.jsonl"
+        written, lines = 0, []
+        for text in texts():
+            if len(text) > 500 and written < CHARACTERS:
+                lines.append(json.dumps({"text": text}) + "\n")
+                written += len(text)
+        self._texts.write_text("".join(lines), encoding="utf-8")
+
+    def of(self, name: str) -> Path:
+        """Return the folder of a family's run; each of its training files is planned on a set of the recipe."""
+        folder = self._folder / name
+        run = folder / "run"
+        if folder.exists():
+            assert (run / "status.json").is_file(), f"{name} failed before"
+            return run
+        folder.mkdir()
+        words = [*SMALL, f"input={self._input(name, folder)}", "output=shards"]
+        clozeline("pipeline", "--config", f"recipe:{name}", *words, cwd=folder)
+        sets = sorted(folder.glob("shards/corrupt/*/train/manifest.json"))
+        assert sets, words
+        for file in sorted(RECIPES.glob(f"{name}/train*.yaml")):
+            found = (
+                where(f"configs/recipes/{name}/{file.name}", cwd=folder) if file.stem != "train" else f"recipe:{name}"
+            )
+            more = (
+                []
+                if file.stem != "train_tiny"
+                else sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json"))
+            )
+            choice = [*sets, *more]  # small variants read short rows, which the demo has
+            fitting = next(one for one in choice if planned(found, one, last=one == choice[-1], cwd=folder))
+        begun = [f"data.shards={fitting}", "output=run", "steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
+        clozeline("train", "--config", found, *begun, cwd=folder)
+        return run
+
+    def _input(self, name: str, folder: Path) -> str:
+        """Texts; for XLM aligned pairs too."""
+        if name != "xlm":
+            return str(self._texts)
+        pairs = folder / "en-de.tsv"
+        rows = (f"{sentence(i, 8)}\t{sentence(i + 1000, 9)}\n" for i in range(600))
+        pairs.write_text("".join(rows), encoding="utf-8")
+        languages = "source: en-de, language: en, target_language: de"
+        return f"[{{path: {self._texts}}}, {{path: {pairs}, reader: tsv, {languages}}}]"
+
+
+def clozeline(*words: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the installed command as in a shell: without what the tests put in the environment for imports."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [SCRIPT, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=1800
+    )
+    assert not check or done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    return done
+
+
+def where(path: str, cwd: Path) -> str:
+    """Return where the installed package holds a file."""
+    return clozeline("where", path, cwd=cwd).stdout.strip()
+
+
+def planned(config: str, manifest: Path, *, last: bool, cwd: Path) -> bool:
+    """Whether a training can begin on a set; it must on the last."""
+    words = ["--config", config, f"data.shards={manifest}", "output=planned", "--dry-run"]
+    return clozeline("train", *words, cwd=cwd, check=last).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """What the recipes of families make."""
+    return Runs(tmp_path_factory.mktemp("recipes"))
+
+
+def test_every_recipe_of_a_task_is_tried() -> None:
+    assert sorted(CASES) == TASKS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family(runs: Runs, name: str) -> None:
+    assert json.loads((runs.of(name) / "status.json").read_text(encoding="utf-8"))["step"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task(runs: Runs, tmp_path: Path, name: str) -> None:
+    """Sets by the tokenizer of a run, and a training that begins with its weights."""
+    task, empty = CASES[name], tmp_path / "empty"
+    body = runs.of(task.body)
+    for folder in (empty, tmp_path / "files"):
+        folder.mkdir()
+    given = f"input={task.write(tmp_path / 'files')}"
+    stage = "pipeline" if name == "domain" else "tasks"
+    words = [given, f"tokenizer.path={body}", "output=shards", "executor.workers=1"]
+    words += ["tasks.max_length=64"] if stage == "tasks" else ["heldout.fraction=0.2"]
+    clozeline(stage, "--config", f"recipe:tasks/{name}", *words, cwd=empty)
+    made = next(iter(sorted(empty.glob("shards/*/*/train/manifest.json"))))
+    start = ["steps=1", "schedule={name: constant}", "evaluate.every=1", "output=run", f"data.shards={made}"]
+    start += [f"model.init_from={body}"] + (["data.weights=[]"] if name == "domain" else [])
+    clozeline("train", "--config", f"recipe:tasks/{name}", *start, cwd=empty)
+    assert json.loads((empty / "run" / "status.json").read_text(encoding="utf-8"))["step"] == 1
+
+
+@pytest.mark.slow
+def test_summaries_from_an_encoder(runs: Runs, tmp_path: Path) -> None:
+    """The recipe that gives an encoder-decoder the weights of an encoder, of another size than the recipe's."""
+    body = runs.of("bert")
+    (tmp_path / "files").mkdir()
+    given = [f"input={CASES['summaries'].write(tmp_path / 'files')}", f"tokenizer.path={body}", "output=shards"]
+    clozeline("tasks", "--config", "recipe:tasks/summaries", *given, "tasks.max_length=64", cwd=tmp_path)
+    model = yaml.safe_load((body / "config.yaml").read_text(encoding="utf-8"))["model"]
+    keys = ("dim", "layers", "attention_heads", "ffn_dim", "type_vocab_size", "position")
+    sizes = [f"model.{key}={json.dumps(model[key])}" for key in keys]
+    file = where("configs/recipes/tasks/summaries/train_from_encoder.yaml", cwd=tmp_path)
+    made = tmp_path / "shards" / "tasks" / "summaries" / "train" / "manifest.json"
+    start = ["steps=1", "schedule={name: constant}", "output=run", f"data.shards={made}", f"model.init_from={body}"]
+    clozeline("train", "--config", file, *start, *sizes, cwd=tmp_path)
