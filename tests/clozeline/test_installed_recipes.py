@@ -110,9 +110,7 @@ def _short_texts(folder: Path) -> str:
     return str(path)
 
 
-_PAIRS = _table(
-    "{split}.tsv", "index\tsentence1\tsentence2\tscore", "{i}\tA man {i} eats.\tSomeone {i} eats.\t{four}.5"
-)
+_PAIRS = _table("{split}.tsv", "index\tsentence1\tsentence2\tscore", "{i}\tA man {i} eats.\tSomeone {i} eats.\t{score}")
 CASES = {
     "domain": Task("bert", _short_texts),
     "instructions": Task(
