@@ -15,7 +15,7 @@ from tests.clozeline.run_bench import RunBench
 from tests.distributed import RankPool
 from tests.pipeline.miniature import RECIPE, STAGES, text
 from tests.tools.evaluation.task_runs import tuned_run
-from tests.tools.races.small_race import entry, write_race
+from tests.tools.races.small_race import entry, write_race, write_sets
 from tests.tools.studies.small_study import write_study
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,7 @@ class Uses:
             folder: empty folder for files that this use needs.
         """
         dashless = name.replace("-", "_")
+        labelled = [str(self.tuned), "threshold=0"]
         own: Mapping[str, Callable[[], list[str]]] = {
             "balance": lambda: [*bench.recipe, f"output={bench.output}"],
             "tokenizer": lambda: self._of_task(bench),
@@ -85,8 +86,8 @@ class Uses:
             "forgetting": lambda: self._forgetting(folder),
             "generate": lambda: [str(self.runs.folder / "decoder"), "a text", "max_tokens=3"],
             "export-adapter": lambda: [str(self.runs.folder / "adapted"), "adapter"],
-            "fill-mask": lambda: [str(bench.run), "--text", "the [MASK] of it", "--heldout", "1"],
-            "pseudo-label": lambda: [str(self.tuned), f"input={bench.folder / 'texts.txt'}", "output=labelled.tsv"],
+            "fill-mask": lambda: [str(bench.run), "--text", "the <mask> of it", "--heldout", "1"],
+            "pseudo-label": lambda: [*labelled, f"input={bench.folder / 'texts.txt'}", "output=labelled.tsv"],
             "train": lambda: ["--config", str(bench.folder / "train.yaml"), f"data.shards={bench.set}", "output=run"],
             "where": lambda: ["train/main.py"],
             "help": lambda: ["where"],
@@ -109,14 +110,15 @@ class Uses:
         return ["--config", str(task / "recipe.yaml"), *given, f"output={task / 'out'}", "executor.workers=1"]
 
     def _race(self, bench: Bench, folder: Path) -> Path:
-        """Write a race whose target is reached at once, and the pages that its sets are made of."""
+        """Write a race of one entry, and the pages that its sets are made of."""
         pages = folder / "raced" / "pages"
         pages.mkdir(parents=True)
-        for number in range(60):
+        for number in range(200):
             (pages / f"{number}.txt").write_text(text(number, 20), encoding="utf-8")
         plain = entry(steps=4, schedule__steps=4, data__global_batch=8)
-        race = write_race(folder / "race", bench.output, 100.0, plain=plain)
-        (race / "pipeline.yaml").write_text(f"{_SHORT}corrupt: [{{name: masked_lm, max_length: 64}}]\n")
+        race = write_race(folder / "race", write_sets(folder / "other"), plain=plain)
+        several = _SHORT.replace("shard_bytes: 60000", "shard_bytes: 4096").replace("fraction: 0.1", "fraction: 0.3")
+        (race / "pipeline.yaml").write_text(f"{several}corrupt: [{{name: masked_lm, max_length: 64}}]\n")
         return race
 
     def _study(self, bench: Bench, folder: Path) -> list[str]:
