@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["MASK_SYNONYMS", "SYNONYMS"]
+__all__ = ["LENGTH_NAMES", "MASK_NAMES", "MASK_SYNONYMS", "SYNONYMS", "by_name"]
 
-MASK_SYNONYMS: Final[Mapping[str, str]] = dict.fromkeys(
-    ("mlm_probability", "mask_prob", "mask_probability", "masking_rate", "mlm_prob"), "'mask_rate'"
+LENGTH_NAMES: Final = (
+    "max_length max_len max_seq_length max_seq_len seq_length seq_len sequence_length block_size context_length"
 )
+MASK_NAMES: Final = "mlm_probability mask_prob mask_probability masking_rate mlm_prob"
+
+
+def by_name(names_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the key of each name: names stand between spaces, by the key that they mean."""
+    return {name: key for key, names in names_of.items() for name in names.split()}
+
+
+MASK_SYNONYMS: Final[Mapping[str, str]] = by_name({"'mask_rate'": MASK_NAMES})
 """Names of an option of objectives that mask."""
 
 _TRAINING: Final = "it in `clozeline train`: a recipe of the pipeline makes shards, and trains nothing"
 
 _WORDS: Final = {
-    "'corrupt.max_length', tokens of a row (of span_corruption: corrupt.input_length)": "max_length max_len "
-    "max_seq_length max_seq_len seq_length seq_len sequence_length block_size context_length",
-    "'corrupt.mask_rate'": "mlm_probability mask_prob mask_probability mask_rate masking_rate mlm_prob",
+    "'corrupt.max_length', tokens of a row (of span_corruption: corrupt.input_length)": LENGTH_NAMES,
+    "'corrupt.mask_rate'": f"mask_rate {MASK_NAMES}",
     "'corrupt.variants'": "dupe_factor num_variants",
     "'train_tokenizer.size', or 'tokenizer.path' for a tokenizer that exists": "vocab_size vocabulary_size",
     "'tokenizer.path'": "tokenizer_name tokenizer_path tokenizer_name_or_path",
@@ -37,5 +45,5 @@ _WORDS: Final = {
     "gradient_accumulation_steps weight_decay optimizer schedule model fp16 bf16 precision",
 }
 
-SYNONYMS: Final[Mapping[str, str]] = {name: key for key, names in _WORDS.items() for name in names.split()}
+SYNONYMS: Final[Mapping[str, str]] = by_name(_WORDS)
 """Last word of an unknown key, and for a message the key to use, in quotes, with what is to be known of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pipeline.synonyms import LENGTH_NAMES, MASK_NAMES, by_name
+
 __all__ = ["SYNONYMS"]
 
 _ROWS: Final = "'data.global_batch', rows of one optimizer step over all ranks"
@@ -34,8 +36,7 @@ _WORDS: Final = {
     "accumulate_grad_batches",
     _EPOCHS: "epochs epoch num_epochs num_train_epochs n_epochs max_epochs",
     "'steps'": "max_steps num_steps train_steps total_steps num_train_steps max_iters num_iterations iterations",
-    _LENGTH: "max_length max_len max_seq_length max_seq_len seq_length seq_len sequence_length block_size "
-    "context_length max_position_embeddings n_positions",
+    _LENGTH: f"{LENGTH_NAMES} max_position_embeddings n_positions",
     "'optimizer.learning_rate'": "lr learning_rate max_lr peak_lr peak_learning_rate base_lr",
     "'schedule.final', as a share of the peak": "min_lr end_lr lr_end",
     "'optimizer.weight_decay'": "weight_decay wd",
@@ -71,11 +72,11 @@ _WORDS: Final = {
     "'model.position.theta'": "rope_theta rope_base",
     "'model.tied'": "tie_word_embeddings tie_embeddings",
     _VOCABULARY: "vocab_size tokenizer tokenizer_name tokenizer_path",
-    _MASKS: "mlm_probability mask_prob mask_probability mask_rate masking_rate mlm_prob",
+    _MASKS: f"mask_rate {MASK_NAMES}",
     "'seed', and 'data.seed' for the order of the data": "random_seed data_seed",
     "'zero.stage'": "zero_stage zero_optimization deepspeed",
     _PLACES: "device devices gpus num_gpus n_gpu ngpus nproc_per_node",
 }
 
-SYNONYMS: Final[Mapping[str, str]] = {name: key for key, names in _WORDS.items() for name in names.split()}
+SYNONYMS: Final[Mapping[str, str]] = by_name(_WORDS)
 """Last word of an unknown key, and for a message the key to use, in quotes, with what is to be known of it."""

@@ -1,14 +1,10 @@
-from collections.abc import Sequence
+from functools import partial
 
 from pipeline.__main__ import stage_main
 
 __all__ = ["main"]
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run this stage of a recipe."""
-    return stage_main("encode", arguments)
-
+main = partial(stage_main, "encode")
 
 if __name__ == "__main__":
     raise SystemExit(main())

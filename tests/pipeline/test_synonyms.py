@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -14,12 +15,17 @@ OBJECTIVES = [registry.find("pipeline.objectives", name).Options for name in reg
 KEYS = {key for key, *_ in describe(Recipe)} | {f"corrupt.{key}" for one in OBJECTIVES for key, *_ in describe(one)}
 
 
+def check_synonyms(synonyms: Mapping[str, str], keys: set[str], elsewhere: str) -> None:
+    """Check that every text names keys that exist, or says `elsewhere`, and that no name is a key itself."""
+    for name, text in synonyms.items():
+        named = re.findall(r"'([\w.]+)'", text)
+        assert set(named) <= keys, name
+        assert named or elsewhere in text
+        assert name not in keys, f"{name} is a key itself"
+
+
 def test_every_synonym_leads_to_a_key_that_exists() -> None:
-    for name, text in SYNONYMS.items():
-        named = re.findall(r"'([a-z_.]+)'", text)
-        assert set(named) <= KEYS, name
-        assert named or "`clozeline train`" in text
-        assert name not in KEYS, f"{name} is a key itself"
+    check_synonyms(SYNONYMS, KEYS, "`clozeline train`")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from pipeline.command import keys_of
 from pipeline.config import validate
 from pipeline.errors import ConfigurationError
 from pipeline.registry import choose
+from tests.pipeline.test_synonyms import check_synonyms
 from tests.train.synthetic import plain_config
 from train.command import _ALGORITHMS
 from train.config import TrainConfig
@@ -17,11 +16,7 @@ KEYS = {key.partition(" ")[0] for key, *_ in keys_of(TrainConfig, _ALGORITHMS)} 
 
 
 def test_every_synonym_leads_to_a_key_that_exists() -> None:
-    for name, text in SYNONYMS.items():
-        named = re.findall(r"'([\w.]+)'", text)
-        assert set(named) <= KEYS, name
-        assert named or "no key" in text
-        assert name not in KEYS, f"{name} is a key itself"
+    check_synonyms(SYNONYMS, KEYS, "no key")
 
 
 @pytest.mark.parametrize(
