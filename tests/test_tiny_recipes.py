@@ -77,16 +77,21 @@ def texts() -> Iterator[str]:
         yield "\n\n".join(text for node in nodes if (text := ast.get_docstring(node)))
 
 
+def write_texts(path: Path, characters: int) -> None:
+    """Write the longer ones of the texts, of so many characters, as lines of JSON."""
+    with path.open("w", encoding="utf-8") as file:
+        written = 0
+        for text in texts():
+            if len(text) > 500 and written < characters:
+                file.write(json.dumps({"text": text}) + "\n")
+                written += len(text)
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the example sets that the demo's recipe makes of the texts, and of those of the other recipes."""
     folder = tmp_path_factory.mktemp("tiny")
-    with (folder / "python.jsonl").open("w", encoding="utf-8") as file:
-        written = 0
-        for text in texts():
-            if len(text) > 500 and written < CHARACTERS:
-                file.write(json.dumps({"text": text}) + "\n")
-                written += len(text)
+    write_texts(folder / "python.jsonl", CHARACTERS)
     recipe = RECIPES / "demo" / "pipeline.yaml"
     entries = [*yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"], *map(yaml.safe_load, OWN.values())]
     overrides = [

@@ -19,7 +19,7 @@ from pipeline.readers import is_guess
 from pipeline.recipe import InputEntry, stage_names
 from pipeline.shards.store import as_url
 
-__all__ = ["SourceFile", "check_kinds", "skipped_files", "source_files"]
+__all__ = ["SourceFile", "check_kinds", "listed", "skipped_files", "source_files"]
 
 _NAMED: Final = 10
 """Files that a message names."""
@@ -51,7 +51,7 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
     files: dict[str, SourceFile] = {}
     own = None if output is None else os.path.realpath(output)
     for entry in entries:
-        for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
+        for pattern in _patterns(entry):
             if (url := as_url(pattern)) is not None:
                 raise ConfigurationError(
                     f"input {url}: remote inputs are not supported yet; download the files, and give their local path"
@@ -106,11 +106,12 @@ def _is_skipped(path: Path, entry: InputEntry) -> bool:
 def skipped_files(entries: Sequence[InputEntry]) -> list[Path]:
     """Return the files in folders that `unknown: skip` leaves out."""
     asked = [entry for entry in entries if entry.unknown == "skip"]
-    patterns = [
-        (entry, pattern) for entry in asked for pattern in ([entry.path] if isinstance(entry.path, str) else entry.path)
-    ]
-    folders = [(entry, Path(pattern)) for entry, pattern in patterns if Path(pattern).is_dir()]
+    folders = [(entry, Path(pattern)) for entry in asked for pattern in _patterns(entry) if Path(pattern).is_dir()]
     return [path for entry, folder in folders for path in _files_of(folder) if _is_skipped(path, entry)]
+
+
+def _patterns(entry: InputEntry) -> Sequence[str]:
+    return [entry.path] if isinstance(entry.path, str) else entry.path
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -231,6 +232,11 @@ def _escape(raw: bytes) -> str:
     return "".join(pieces)
 
 
+def listed(files: Sequence[Path]) -> str:
+    """Return the names of files for a message, and after the first ten how many more there are."""
+    return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
+
+
 def check_kinds(files: Sequence[SourceFile]) -> None:
     """Refuse files of no known kind.
 
@@ -242,11 +248,10 @@ def check_kinds(files: Sequence[SourceFile]) -> None:
     """
     if not files:
         return
-    names = ", ".join(str(file.path) for file in files[:_NAMED])
-    more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
     folder = files[0].folder
     raise ConfigurationError(
-        f"input {folder!r} holds files of no known kind ({len(files):,}): {names}{more}; skip them "
+        f"input {folder!r} holds files of no known kind ({len(files):,}): {listed([file.path for file in files])}; "
+        "skip them "
         f"(input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
         f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
         f"(input='{{path: {folder}, reader: text}}')"

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-__all__ = ["Progress"]
+from pipeline.execution.inputs import listed
 
-_NAMED: Final = 10
-"""Files that a message names."""
+__all__ = ["Progress"]
 
 
 class Progress:
@@ -44,8 +42,7 @@ class Progress:
 
     def skipped(self, files: Sequence[Path]) -> None:
         """Say which files of input folders are skipped, the first ones by name."""
-        names = ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
-        self.console.print(f"input: {len(files):,} files of no known kind skipped: {names}", highlight=False)
+        self.console.print(f"input: {len(files):,} files of no known kind skipped: {listed(files)}", highlight=False)
 
     def waiting(self) -> None:
         """Say that another run holds the output."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-import sysconfig
 import urllib.request
 from pathlib import Path
 
@@ -15,12 +13,11 @@ import pytest
 
 from clozeline.__main__ import commands
 from tests.clozeline.bench import Bench
+from tests.clozeline.installed import SCRIPT, installed
 from tests.clozeline.real_uses import CODES, Uses, free_port
 from tests.loopback_site import HTML, Site
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = Path(sysconfig.get_path("scripts")) / "clozeline"
-"""File that pip made of the entry point in pyproject.toml."""
 NAMES = sorted(name for group in commands().values() for name in group)
 HELP_OF_ALL = """
 import gc, importlib, json, os, runpy, sys, traceback
@@ -55,14 +52,6 @@ for name in names:
     codes[name] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print(json.dumps(codes))
 """
-
-
-def installed(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run `clozeline WORDS`, as in a shell: without what the tests put in the environment for imports."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    return subprocess.run(
-        [SCRIPT, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900
-    )
 
 
 def test_help_of_every_command(tmp_path: Path) -> None:

@@ -15,14 +15,13 @@ from model.build import Model
 from model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
-from tools.lib.run_sets import SetPaths, locate_sets, missing_sets
+from tools.lib.run_sets import SetPaths, described_sets
 from train.beginning.whole_weights import read_whole
 from train.checkpoint.format import Index, steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
-from train.config import TrainConfig
 from train.run_directory import read_config
-from train.sets.recorded_sets import RecordedSet, read_sets, tokenizer_of_run
+from train.sets.recorded_sets import RecordedSet, tokenizer_of_run
 
 __all__ = ["Adapted", "Exportable", "open_adapted", "open_exportable"]
 
@@ -70,7 +69,7 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
         return Exportable(checkpoint, facts, (), imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
-    trained_on = _first_set(source, config, given)
+    trained_on = described_sets(source, config.data, given)[0]
     model = _with_places(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
     weights = read_weights(directory, index) if model.adapter is None else _merged(model, rows, directory, index)
@@ -99,7 +98,7 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
     config = read_config(run, read_state(index))
     if config.model.adapter is None or config.model.init_from is None:
         raise ConfigurationError(f"{run}: trained no adapter: export the whole model with tools/export_model.py")
-    trained_on = _first_set(run, config, None)
+    trained_on = described_sets(run, config.data, None)[0]
     model = _filled(_with_places(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index)
     beside = Checkpoint(
         replace(model.config, adapter=None),
@@ -139,12 +138,6 @@ def _filled(config: ModelConfig, vocab_size: int, directory: Path, index: Index)
 
 def _without_adapters(model: Model) -> dict[str, Tensor]:
     return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
-
-
-def _first_set(run: Path, config: TrainConfig, given: SetPaths | None) -> RecordedSet:
-    data = locate_sets(run, config.data, given or SetPaths())
-    with missing_sets(run, data):
-        return read_sets(run, data)[0]
 
 
 def _tokenizer(run: Path, trained_on: RecordedSet) -> Path | None:

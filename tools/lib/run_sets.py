@@ -19,7 +19,15 @@ from tools.lib.settings import settings_of
 from train.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets
 from train.stream.config import DataConfig
 
-__all__ = ["SET_PATHS_HELP", "SetPaths", "locate_sets", "missing_sets", "open_first_set", "split_set_paths"]
+__all__ = [
+    "SET_PATHS_HELP",
+    "SetPaths",
+    "described_sets",
+    "locate_sets",
+    "missing_sets",
+    "open_first_set",
+    "split_set_paths",
+]
 
 SET_PATHS_HELP: Final = (
     "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
@@ -98,6 +106,18 @@ def _by_digest(
             raise ConfigurationError(f"data.shards: {run} reads {named} and it is none of those given: {have}")
         now[path] = found[one.digest]
     return now
+
+
+def described_sets(run: Path, data: DataConfig, given: SetPaths | None) -> tuple[RecordedSet, ...]:
+    """Return what a run says of its training sets; those of a run that says nothing are read.
+
+    Raises:
+        StorageError: one that is read is not where `data` or `given` says; the message says how to give its path.
+        ClozelineError: what is said is damaged, or a set is.
+    """
+    data = locate_sets(run, data, given or SetPaths())
+    with missing_sets(run, data):
+        return read_sets(run, data)
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:

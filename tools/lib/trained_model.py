@@ -13,7 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer, load_tokenizer
-from tools.lib.run_sets import SetPaths, locate_sets, missing_sets
+from tools.lib.run_sets import SetPaths, described_sets
 from train.beginning.spelling import spellings_by
 from train.beginning.whole_weights import read_whole
 from train.checkpoint.format import Index
@@ -22,7 +22,7 @@ from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.errors import CheckpointError
 from train.run_directory import read_config
-from train.sets.recorded_sets import RecordedSet, read_sets, tokenizer_of_run
+from train.sets.recorded_sets import RecordedSet, tokenizer_of_run
 
 __all__ = ["TrainedModel", "load_checkpoint", "load_trained"]
 
@@ -92,9 +92,7 @@ def load_checkpoint(run: Path, directory: Path, index: Index, given: SetPaths | 
         given: present paths of the shard sets.
     """
     config = read_config(run, read_state(index))
-    data = locate_sets(run, config.data, given or SetPaths())
-    with missing_sets(run, data):
-        sets = read_sets(run, data)
+    sets = described_sets(run, config.data, given)
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
     model = build_model(
         config.model, facts.vocab_size, facts.special_ids, spellings_by(config.model, lambda: tokenizer)
