@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Any, TypeAlias
@@ -48,14 +48,19 @@ class Corruption:
     """An objective and its seed, as the stream calls them; variant = epoch."""
 
     objective: Objective
-    options: Mapping[str, Any]
     seed: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The objective's options as plain data."""
+        options: dict[str, Any] = to_plain(self.objective.options)
+        return options
 
     @property
     def identity(self) -> str:
         """Label and hash of everything that decides its examples, as states of a stream hold it."""
         objective = self.objective
-        facts = [objective.name, objective.VERSION, objective.label, dict(self.options), self.seed]
+        facts = [objective.name, objective.VERSION, objective.label, self.options, self.seed]
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
@@ -68,7 +73,7 @@ class Corruption:
         facts = ObjectiveFacts(
             name=objective.name,
             label=objective.label,
-            options=dict(self.options),
+            options=self.options,
             architecture=objective.architecture,  # type: ignore[arg-type]
             heads=objective.heads,
             frame=FrameFacts(**asdict(objective.frame)),
@@ -122,4 +127,4 @@ def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
             f"data.shards the folder group/{objective.grouping.label}/train"
         )
     seed = manifest.seed if entry.seed is None else entry.seed
-    return Corruption(objective, to_plain(entry.objective.options), seed)
+    return Corruption(objective, seed)

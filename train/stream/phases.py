@@ -63,13 +63,14 @@ def phase_of(
     return Phase(inputs, tuple(weights), until_samples, global_batch)
 
 
-def as_phases(data: ShardSet | Sequence[Phase[Input]]) -> list[Phase[Input]]:
-    """Return phases; one set alone is one endless phase.
+def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Input]]:
+    """Return phases; a single set is one endless phase.
 
     Raises:
         ConfigurationError: there is no phase, or one without a set.
     """
-    phases = [phase_of((data,))] if isinstance(data, ShardSet) else list(data)
+    one = Input(data) if isinstance(data, ShardSet) else data
+    phases = [Phase((one,))] if isinstance(one, Input) else list(one)
     if not phases or not all(phase.sources for phase in phases):
         raise ConfigurationError("data: expected a shard set or more in every phase, got none")
     return phases

@@ -39,7 +39,7 @@ class Stream:
     """One rank's part of an endless, shuffled stream of micro-batches.
 
     Args:
-        data: a shard set, or phases of mixtures of sets; sample sets need `transform` and `collate`.
+        data: a shard set, an `Input` (a sample set with the objective that corrupts it), or phases of mixtures of them.
         rank: of this process.
         world_size: number of data-parallel processes; divides `lanes`.
         lanes: equal streams that a global batch is made of; part of the order, so choose a multiple of every world
@@ -67,7 +67,7 @@ class Stream:
 
     def __init__(
         self,
-        data: ShardSet | Sequence[Phase[Input]],
+        data: ShardSet | Input | Sequence[Phase[Input]],
         *,
         rank: int,
         world_size: int,
