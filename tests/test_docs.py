@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import os
 import re
 import runpy
 import shlex
@@ -36,7 +37,10 @@ LANGUAGES = {"sh", "python", "text", "yaml"}
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
 ONLY_PARSED = (
     r"python3 -m venv \.venv",
-    r"pip install torch==2\.13\.0 --index-url \S+",
+    r"pip install torch==2\.13\.0( --index-url \S+)?",
+    r"pip install -c constraints\.txt \.",
+    r"git clone \S+ clozeline && cd clozeline",
+    r'cp "\$\(clozeline where \S+\)" my\.yaml',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
 
@@ -100,9 +104,10 @@ def check_options(help_text: str, words: list[str]) -> None:
 
 
 def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
-    """The file that --config names, and the overrides."""
+    """The file that --config names, and the overrides; `my.yaml` is the reader's copy of the demo's recipe."""
     place = words.index("--config")
-    return ROOT / config_file(words[place + 1], kind), [word for word in words[place + 2 :] if "=" in word]
+    named = "recipe:demo" if words[place + 1] == "my.yaml" else words[place + 1]
+    return ROOT / config_file(named, kind), [word for word in words[place + 2 :] if "=" in word]
 
 
 def check_pipeline(words: list[str]) -> None:
@@ -148,6 +153,12 @@ def check_clozeline(words: list[str]) -> None:
         check_pipeline(["python", "-m", module, *words[2:]])
 
 
+def check_pytest(words: list[str]) -> None:
+    """`pytest FILE -k NAME`: the file has a test of that name."""
+    file, name = words[1], words[words.index("-k") + 1]
+    assert re.search(rf"^def test_\w*{name}", (ROOT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def check_make(words: list[str]) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert set(words[1:]) <= set(targets)
@@ -160,6 +171,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     r"python (tools|benchmarks)/\w+\.py ": check_tool,
     r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
+    r"pytest ": check_pytest,
     r"pre-commit install": lambda words: None,
 }
 
@@ -199,16 +211,18 @@ def test_the_readme_shows_what_its_code_prints() -> None:
         assert [line.rstrip() for line in done.stdout.splitlines()] == output.splitlines()
 
 
-def test_the_readme_lists_the_folders_and_files_of_the_packages() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    listing = re.search(r"^```text\n(pipeline/ .*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    assert listing is not None
-    parts = re.split(r"^(?:train|model)/", listing[1], flags=re.MULTILINE)
-    for package, part in zip(("pipeline", "train", "model"), parts, strict=True):
-        listed = re.findall(r"(?<=\s)([a-z_]+/|[a-z_]+\.py)(?=\s)", part)
-        folders = {f"{path.parent.name}/" for path in (ROOT / package).glob("*/*.py")}
-        files = [path.name for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
-        assert sorted(listed) == sorted([*folders, *files])
+def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) -> None:
+    """It has at most 15 lines besides imports, and runs next to a folder `data/own` of the demo's recipe."""
+    (code,) = (text for language, text in blocks(ROOT / "README.md") if language == "python" and "Stream(" in text)
+    lines = [line for line in code.splitlines() if line.strip() and not re.match(r"(from|import) ", line)]
+    assert len(lines) <= 15
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "own").symlink_to(chain.output)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.stdout), done.stderr
 
 
 def test_the_operations_page_lists_every_event_of_a_run() -> None:
@@ -232,9 +246,9 @@ def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     published = [folder for folder in (ROOT / "configs" / "recipes").iterdir() if folder.name not in ("demo", "tasks")]
     trained = [folder for folder in published if (folder / "train.yaml").exists()]
-    counts = re.search(r"the shards of (\d+)\s+published models.*? training of (\d+) of them", text, re.DOTALL)
-    assert counts is not None
-    assert (int(counts[1]), int(counts[2])) == (len(published), len(trained))
+    count = re.search(r"(\d+) published models come with a data recipe and a training recipe", text)
+    assert count is not None
+    assert int(count[1]) == len(published) == len(trained)
     objectives = names("pipeline.objectives")
     untrained = {name for name in objectives if all(row[3].startswith("none yet") for row in training_rows(name))}
     section = text[text.index("## Not there yet") :]
