@@ -25,22 +25,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.configuration.overrides import override
 from pipeline.configuration.redaction import MASK, masked_keys, redacted, remember, without_masks
-from pipeline.configuration.schema import config_classes, describe, fields_of
+from pipeline.configuration.schema import config_classes, fields_of
+from pipeline.configuration.schema import describe as describe
 from pipeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from pipeline.errors import ConfigurationError
-
-__all__ = [
-    "STRICT",
-    "config_digest",
-    "config_file",
-    "describe",
-    "former_names",
-    "load_config",
-    "renamed_keys",
-    "save_yaml",
-    "to_plain",
-    "validate",
-]
 
 T = TypeVar("T")
 

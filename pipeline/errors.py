@@ -11,17 +11,6 @@ from typing import Final
 
 from pipeline.configuration.redaction import redacted_text, without_remembered
 
-__all__ = [
-    "ClozelineError",
-    "ConfigurationError",
-    "IntegrityError",
-    "NewerFormatError",
-    "PartialFailureError",
-    "StorageError",
-    "TokenizerMissingError",
-    "message_text",
-]
-
 _VALUE: Final = 200
 _LINE: Final = 1000
 _MESSAGE: Final = 20_000

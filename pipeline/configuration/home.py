@@ -8,8 +8,6 @@ from typing import Any
 
 from pydantic import AfterValidator
 
-__all__ = ["HOME_EXPANDED"]
-
 
 def _expanded(value: Any) -> Any:
     """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""

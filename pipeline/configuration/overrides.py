@@ -18,8 +18,6 @@ from pipeline.configuration.schema import below, default_of, maps_names, word_ke
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
 
-__all__ = ["override"]
-
 
 def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
     """Return the data with overrides applied and references resolved.

@@ -12,17 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-__all__ = [
-    "MASK",
-    "is_secret",
-    "masked_keys",
-    "redacted",
-    "redacted_text",
-    "remember",
-    "without_masks",
-    "without_remembered",
-]
-
 MASK: Final = "***"
 """Text that replaces a secret."""
 

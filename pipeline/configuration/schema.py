@@ -10,8 +10,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["below", "config_classes", "default_of", "describe", "fields_of", "maps_names", "word_key"]
-
 
 def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Yield (dotted key, type, default, docstring) of every key below a config class."""

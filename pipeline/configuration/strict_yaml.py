@@ -8,9 +8,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["dump_yaml", "parse_yaml"]
-
-
 _REPLACED = (":bool", ":int", ":float", ":timestamp")
 
 

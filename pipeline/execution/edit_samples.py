@@ -6,8 +6,6 @@ import bisect
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypedDict
 
-__all__ = ["EditSample", "EditSamples", "add_edit", "merged_edits"]
-
 _SHOWN: Final = 3
 """Samples of each kind."""
 _CHARACTERS: Final = 240

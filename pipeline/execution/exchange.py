@@ -16,8 +16,6 @@ from pipeline.execution.pieces import PieceFile, PieceWriter
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
-__all__ = ["Bundles", "Exchange"]
-
 _GROUP: Final = 256
 """Files that one bundle holds, which is also the most that a process has open."""
 _FEWEST: Final = 8_192

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from pipeline.executors import Deal, Executor, UnitStep
 from pipeline.recipe import ExecutorConfig
 
-__all__ = ["run_units"]
-
 
 def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
     """Run every unit that is not done; `tick` is called repeatedly, in this process.

@@ -13,8 +13,6 @@ from pipeline.execution.inputs import SourceFile
 from pipeline.execution.unit_record import records
 from pipeline.readers import other_files
 
-__all__ = ["OBSERVED", "changed_inputs", "observed", "observed_others", "other_name", "range_hash", "range_name"]
-
 OBSERVED: Final = ("mtime_ns", "ends_xxh3", "others")
 """Facts of an input that say whether it changed; they are no part of the plan's digest."""
 

@@ -19,8 +19,6 @@ from pipeline.readers import is_guess
 from pipeline.recipe import InputEntry, stage_names
 from pipeline.shards.store import as_url
 
-__all__ = ["SourceFile", "check_kinds", "listed", "skipped_files", "source_files"]
-
 _NAMED: Final = 10
 """Files that a message names."""
 

@@ -10,8 +10,6 @@ from pipeline.execution.plan import Plan
 from pipeline.execution.stage import Stage
 from pipeline.recipe import Recipe, part_of_stage, stage_names
 
-__all__ = ["all_stages", "check_recipe", "documents_folder", "stage_of", "stages_of", "tokenizer_stage"]
-
 
 def _class_of(name: str) -> type[Stage[Any, Any]]:
     stage_class: type[Stage[Any, Any]] = part_of_stage(name, "Stage")

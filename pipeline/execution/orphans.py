@@ -7,8 +7,6 @@ import threading
 
 import psutil
 
-__all__ = ["die_with"]
-
 
 def die_with(process: int) -> None:
     """Arm a thread that ends this process when another one is gone, so that a killed driver leaves no writer."""

@@ -25,8 +25,6 @@ import psutil
 from pipeline.errors import StorageError
 from pipeline.files import cannot_write, lock, parse_json, process_start, still_runs
 
-__all__ = ["one_at_a_time"]
-
 _RENEWED_S: Final = 20.0
 _GONE_S: Final = 180.0
 """Seconds without a renewal after which the holder on another machine counts as gone."""

@@ -17,8 +17,6 @@ import xxhash
 
 from pipeline.errors import IntegrityError, StorageError
 
-__all__ = ["PieceFile", "PieceWriter"]
-
 _ROW: Final = struct.Struct("<QQQ")
 _END: Final = struct.Struct("<QQ")
 

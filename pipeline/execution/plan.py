@@ -24,8 +24,6 @@ from pipeline.readers import check_options, detect, is_guess
 from pipeline.recipe import InputEntry, Recipe
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["PLAN_FORMAT", "PLAN_STAGE", "Plan", "PlannedRange", "freeze_plan", "load_plan"]
-
 PLAN_FORMAT: Final = 1
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
 """Options that plans of this format hold for every input, whatever its reader; others are held where they are given."""

@@ -12,8 +12,6 @@ from rich.progress import Progress as RichProgress
 
 from pipeline.execution.inputs import listed
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """The progress of a run on stderr; one object a run."""

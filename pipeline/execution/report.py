@@ -22,8 +22,6 @@ from pipeline.html_page import facts, folded, grid, listing, page, quote, sectio
 from pipeline.sealed_json import sealed, unsealed
 from pipeline.shards.manifest import FORMAT
 
-__all__ = ["earlier_report", "read_report", "write_run_report", "write_stage_report"]
-
 REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""
 _LEFT_OUT: Final = {

@@ -21,8 +21,6 @@ from pipeline.errors import IntegrityError
 from pipeline.recorded_file import RecordedFile, recorded, recorded_by_any
 from pipeline.repair import repair_of
 
-__all__ = ["Histogram", "Parts", "SampleText", "cluster_sizes", "dropped_texts", "kept_texts", "lengths"]
-
 _FILES: Final = 16
 """Files of a folder that are read."""
 _TEXTS: Final = 3

@@ -39,8 +39,6 @@ from pipeline.shards.quarantine import QUARANTINE
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 """Files of a stage's folder that records do not list."""
 
-__all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]
-
 
 @dataclass(frozen=True)
 class StageSummary:

@@ -20,8 +20,6 @@ from pipeline.command import guarded
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.executors import logs_apart
 
-__all__ = ["JobExecutor", "JobIds", "main"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 

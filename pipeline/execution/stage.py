@@ -18,8 +18,6 @@ from pipeline.execution.unit_record import C, Output
 from pipeline.recipe import Recipe
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["ForeseenTokenizer", "Pass", "Row", "Stage", "Taken", "amount"]
-
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
 

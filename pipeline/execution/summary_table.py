@@ -10,8 +10,6 @@ from pipeline.command import Terminal
 from pipeline.execution.runner import StageSummary
 from pipeline.execution.stage import Row, amount
 
-__all__ = ["HEADER", "accounting_rows", "print_table"]
-
 HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 
 

@@ -19,20 +19,6 @@ from pipeline.execution.edit_samples import EditSamples
 from pipeline.files import file_hash, parse_json, publish, publish_json
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = [
-    "LOGS",
-    "TEMPORARY",
-    "C",
-    "Counts",
-    "Output",
-    "UnitRecord",
-    "add_counts",
-    "outputs_digest",
-    "records",
-    "require_equal",
-    "require_written",
-]
-
 
 class Counts(TypedDict, total=False):
     """Numbers by name, nested by reason or kind. Each stage has a type of its own, which adds names.

@@ -14,8 +14,6 @@ from pipeline.execution.stage import Pass, Stage
 from pipeline.execution.unit_record import LOGS, TEMPORARY, Output, UnitRecord
 from pipeline.files import cannot_write
 
-__all__ = ["UnitRunner"]
-
 
 @dataclass(frozen=True)
 class UnitRunner:

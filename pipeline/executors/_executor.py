@@ -12,8 +12,6 @@ from loguru import logger
 
 from pipeline.recipe import ExecutorConfig
 
-__all__ = ["Deal", "Executor", "UnitStep", "logs_apart", "workers_of"]
-
 
 class UnitStep(Protocol):
     """Work of a worker on one unit. Picklable."""

@@ -26,8 +26,6 @@ from pipeline.execution.orphans import die_with
 from pipeline.executors import Deal, UnitStep, logs_apart, workers_of
 from pipeline.recipe import ExecutorConfig, stage_names
 
-__all__ = ["Local"]
-
 _POLL_S: Final = 0.2
 _LOGS: Final = "memory://datatrove"
 

@@ -13,8 +13,6 @@ from pipeline.errors import ConfigurationError, StorageError
 from pipeline.executors import Deal, logs_apart
 from pipeline.recipe import ExecutorConfig
 
-__all__ = ["Ray"]
-
 
 class Ray:
     """The tasks of a round run as the cluster has room for them; their logs are in `OUT/<stage>/logs/<pass>/`."""

@@ -25,8 +25,6 @@ from pipeline.errors import StorageError
 from pipeline.executors import Deal, logs_apart
 from pipeline.recipe import ExecutorConfig
 
-__all__ = ["Slurm"]
-
 Word = Annotated[str, Field(pattern=r"^[^\s]+$")]
 _JOB: Final = "slurm_job"
 _WAITING: Final = frozenset({

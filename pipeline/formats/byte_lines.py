@@ -11,8 +11,6 @@ from pipeline.formats.charset import as_utf8
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 
-__all__ = ["ByteLines", "Cut", "Line", "line_start"]
-
 _PIECE: Final = 1 << 20
 
 

@@ -14,8 +14,6 @@ from pipeline.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
 from pipeline.formats.account import Account
 from pipeline.formats.decompression import Damage
 
-__all__ = ["as_utf8", "decode", "utf16_of"]
-
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META: Final = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _META_BYTES: Final = 1024

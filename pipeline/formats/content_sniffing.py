@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["HTML_TYPES", "contradicts_html", "looks_like_html"]
-
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 _MAGICS: Final = (

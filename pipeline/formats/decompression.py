@@ -21,21 +21,6 @@ import zstandard
 from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
 
-__all__ = [
-    "CODECS",
-    "REASONS",
-    "Damage",
-    "Decoder",
-    "Seekable",
-    "ZlibDecoder",
-    "decode_member",
-    "decompress",
-    "decompress_body",
-    "detect_codec",
-    "find_member",
-    "is_bomb",
-]
-
 _HEAD: Final = 1 << 12
 """Bytes of the first read of a member; each further read doubles what was read, up to `_CHUNK`."""
 _CHUNK: Final = 1 << 18

@@ -12,8 +12,6 @@ import brotli
 from pipeline.formats.decompression import CODECS, Damage, Decoder, ZlibDecoder, decompress_body
 from pipeline.formats.limits import Limits
 
-__all__ = ["HttpResponse", "content_type", "parse_response"]
-
 _STATUS: Final = re.compile(rb"\s*HTTP/\d(?:\.\d)?\s+(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _HEADER_END: Final = re.compile(rb"\n\r*\n")

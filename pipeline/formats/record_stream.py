@@ -17,8 +17,6 @@ from pipeline.formats.account import Account
 from pipeline.formats.decompression import Damage, decode_member, decompress, detect_codec
 from pipeline.formats.limits import Limits
 
-__all__ = ["Damaged", "Place", "RecordStream", "next_record", "open_record_stream"]
-
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _PROBE_BYTES: Final = 1 << 12
 

@@ -14,8 +14,6 @@ from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_REPLACEMENTS
 from pipeline.readers import Counted, RawRecord
 
-__all__ = ["FIELD_REASONS", "FieldOptions", "integer_of", "lacks", "record_of", "unusable"]
-
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_unicode")
 _TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
 _EXTRA_BYTES: Final = 1 << 16

@@ -15,8 +15,6 @@ from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item
 from pipeline.readers._fields import FIELD_REASONS
 
-__all__ = ["LineFile"]
-
 _BOM: Final = b"\xef\xbb\xbf"
 
 

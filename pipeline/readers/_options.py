@@ -12,8 +12,6 @@ from pipeline.config import validate
 from pipeline.errors import ConfigurationError
 from pipeline.registry import find, names
 
-__all__ = ["FILE", "check_options", "options_of", "other_files"]
-
 FILE: Final = {"file": True}
 """Metadata of an option that names a further file, which the reader reads beside each file of the input."""
 

@@ -18,8 +18,6 @@ from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.registry import find, names
 
-__all__ = ["Counted", "Item", "OneRange", "RawRecord", "Reader", "detect", "is_guess"]
-
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:

@@ -19,8 +19,6 @@ from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
 from pipeline.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
 
-__all__ = ["Part", "Table", "TableFile"]
-
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 _MOST_LOST: Final = 1 << 20
 """Rows of a damaged part that are counted, whatever the file claims."""

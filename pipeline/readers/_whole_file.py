@@ -16,8 +16,6 @@ from pipeline.formats.decompression import REASONS, Damage, decompress, detect_c
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange, RawRecord
 
-__all__ = ["WholeFile"]
-
 _REASONS: Final = (*REASONS, "charset", "too_large")
 
 

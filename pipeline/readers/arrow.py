@@ -12,9 +12,6 @@ import pyarrow as pa
 
 from pipeline.readers._tables import Part, Table, TableFile
 
-__all__ = ["Arrow"]
-
-
 _FILE_MAGIC: Final = b"ARROW1"
 
 

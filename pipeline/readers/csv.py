@@ -20,9 +20,6 @@ from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
 from pipeline.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
 
-__all__ = ["Csv"]
-
-
 _MOST_LINES: Final = 1 << 20
 """Lines of one row, held in case that its quotes are wrong."""
 

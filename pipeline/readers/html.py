@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from pipeline.readers._whole_file import WholeFile
 
-__all__ = ["Html"]
-
 
 class Html(WholeFile):
     """Reads a whole page, compressed or not; its `<meta>` may name the encoding."""

@@ -19,8 +19,6 @@ from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
 from pipeline.readers._fields import FIELD_REASONS, FieldOptions, integer_of, record_of
 
-__all__ = ["JsonArray"]
-
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _MARK: Final = "\ufeff"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")

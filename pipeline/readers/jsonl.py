@@ -12,8 +12,6 @@ from pipeline.readers import Counted, Item
 from pipeline.readers._fields import FieldOptions, integer_of, record_of
 from pipeline.readers._lines import LineFile
 
-__all__ = ["Jsonl"]
-
 
 class Jsonl(LineFile):
     """Reads one JSON object a line."""

@@ -18,8 +18,6 @@ from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
 from pipeline.readers import FILE, Counted, Item, OneRange, RawRecord
 
-__all__ = ["Moses"]
-
 
 class Moses(OneRange):
     """Reads both files line by line, plain or compressed; to be named in the recipe, with `target_path`.

@@ -12,8 +12,6 @@ import pyarrow.parquet
 
 from pipeline.readers._tables import Part, Table, TableFile
 
-__all__ = ["Parquet"]
-
 _BATCH_ROWS: Final = 256
 
 

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from pipeline.readers._whole_file import WholeFile
 
-__all__ = ["Text"]
-
 
 class Text(WholeFile):
     """Reads a whole file, compressed or not, in whatever encoding fits."""

@@ -13,8 +13,6 @@ from pipeline.readers import Counted, Item, RawRecord
 from pipeline.readers._fields import FieldOptions, record_of
 from pipeline.readers._lines import LineFile
 
-__all__ = ["Tsv"]
-
 _TEXT, _TARGET = "text", "target_text"
 
 

@@ -23,8 +23,6 @@ from pipeline.formats.limits import Limits
 from pipeline.formats.record_stream import Damaged, RecordStream, next_record, open_record_stream
 from pipeline.readers import Counted, Item, RawRecord
 
-__all__ = ["Warc"]
-
 # Text mode on Windows makes `\r\r\n` of `\r\n`.
 _WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n"
 # URL, address, date, type, in version 2 five more fields, length.

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.shards.sink import HashedFile
 
-__all__ = ["ArrowContainer", "message_start"]
-
 
 def message_start(schema: pa.Schema) -> int:
     """Return the offset of the first record batch message: 8 bytes of magic, then the schema message."""

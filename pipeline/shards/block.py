@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from pipeline.rows import Ragged, Rows, equal_offsets
 from pipeline.shards.columns import ColumnSpec
 
-__all__ = ["BlockError", "decode", "decoded_bytes"]
-
 _HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
 _PADDING: Final = 64

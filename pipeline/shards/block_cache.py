@@ -21,8 +21,6 @@ from typing import Final
 
 from pipeline.files import replacing
 
-__all__ = ["BlockCache"]
-
 _OWN: Final = "clozeline"
 _WRITERS: Final = 16
 """Processes of a node that may fill the room found by a scan: each uses a share of it before its next scan."""

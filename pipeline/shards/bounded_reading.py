@@ -9,8 +9,6 @@ from pathlib import Path
 from pipeline.repair import repair_of
 from pipeline.shards.errors import ManifestError
 
-__all__ = ["check_entries", "read_regular"]
-
 
 def read_regular(path: Path, limit: int) -> bytes:
     """Read a file of at most `limit` bytes.

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from pipeline.errors import IntegrityError
 from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
-__all__ = ["ColumnSpec", "Dtype", "arrow_schema", "cut", "feature_columns", "fixed_columns", "holds_ids", "to_batch"]
-
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "binary16"]
 
 _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32 bits

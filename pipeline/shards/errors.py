@@ -7,8 +7,6 @@ from pathlib import Path
 from pipeline.errors import IntegrityError, StorageError
 from pipeline.repair import repair_of
 
-__all__ = ["DamagedBlock", "ManifestError", "ObjectMissingError", "ObjectTooShortError", "StrayAnswerError"]
-
 
 class ManifestError(IntegrityError):
     """A manifest or its index is not what this version reads, or contradicts the files beside it."""

@@ -1,31 +1,27 @@
-"""Ranges by HTTP, over connections that stay open."""
+"""Byte ranges of objects by HTTP, with urllib3: its pools keep connections open, and it reads bodies in bounds.
+
+fsspec's HTTP reader fetches the whole object when a server ignores ranges, which would be a shard for every block.
+"""
 
 from __future__ import annotations
 
-import base64
-import http.client
 import os
 import urllib.request
-import weakref
-from collections import deque
-from collections.abc import Iterator
-from typing import Final, TypeAlias
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+from http.client import RemoteDisconnected
+from typing import Final
+from urllib.parse import unquote
+
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, make_headers
+from urllib3.exceptions import HTTPError
+from urllib3.util import Url, parse_url
 
 from pipeline.errors import StorageError
 from pipeline.shards.errors import ObjectTooShortError, StrayAnswerError
 
-__all__ = ["HttpRanges"]
-
-_AS_TYPED: Final = "%/:?#[]@!$&'()*+,;=~"
-"""Characters of a URL that stay as typed; spaces and letters of other alphabets are quoted."""
-_MOVED: Final = (301, 302, 303, 307, 308)
-_LONGEST_CHAIN: Final = 10
-_REST: Final = 1 << 16
+_RETRIES: Final = Retry(total=None, connect=0, read=0, redirect=10, status=0, other=0)
+_CONNECTIONS: Final = 256
+_ERROR_PAGE: Final = 1 << 16
 """Bytes of an error's page that are read so that the connection can be kept."""
-
-Connection: TypeAlias = http.client.HTTPConnection
-Idle: TypeAlias = deque[tuple[str, Connection]]
 
 
 class HttpRanges:
@@ -35,107 +31,81 @@ class HttpRanges:
     """
 
     def __init__(self) -> None:
-        self._idle: Idle = deque()
+        self._pools: dict[str | None, PoolManager] = {}
         self._process = os.getpid()
-        weakref.finalize(self, _close, self._idle)
 
     def __call__(self, url: str, part: tuple[int, int] | None, limit: int, timeout: float) -> bytes:
-        """Return a range, or with None the whole object, of which at most `limit` + 1 bytes are read.
+        """Return a range, or with None the complete object, of which at most `limit` + 1 bytes are read.
 
         Raises:
-            StrayAnswerError: the server sends the whole object instead of the range.
+            StrayAnswerError: the server sends the complete object instead of the range.
             StorageError: the server refuses.
             ObjectTooShortError: status 416, the object ends before the range begins.
-            FileNotFoundError: status 403, 404 or 410.
-            OSError: anything that may be better the next time.
+            FileNotFoundError: status 401, 403, 404 or 410.
+            OSError: anything that another try may cure.
         """
-        place = url
         try:
-            for _ in range(_LONGEST_CHAIN):
-                status, body = self._answer(urlsplit(quote(place, safe=_AS_TYPED)), part, limit, timeout)
-                if status not in _MOVED:
-                    break
-                place = urljoin(place, body.decode("latin-1"))
-        except (ValueError, http.client.HTTPException) as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            try:
+                status, body = self._answer(url, part, limit, timeout)
+            except HTTPError as error:
+                if not isinstance(_root(error), RemoteDisconnected):
+                    raise
+                status, body = self._answer(url, part, limit, timeout)  # the server had closed the idle connection
+        except (HTTPError, ValueError) as error:
+            root = _root(error)
+            raise OSError(f"{type(root).__name__}: {root}") from error
         _check_status(url, status, part)
         return body
 
     def close(self) -> None:
         """Close the connections that wait for a next request; such a request opens a new one."""
-        _close(self._idle)
+        for pool in self._pools.values():
+            pool.clear()
 
-    def _answer(
-        self, place: SplitResult, part: tuple[int, int] | None, limit: int, timeout: float
-    ) -> tuple[int, bytes]:
-        """Return the status, and the bytes or the address that comes with it."""
-        headers = {**_authorization(place, "Authorization"), "Accept-Encoding": "identity"}
+    def _answer(self, url: str, part: tuple[int, int] | None, limit: int, timeout: float) -> tuple[int, bytes]:
+        address = parse_url(url)
+        headers = {"Accept-Encoding": "identity"}
+        if address.auth is not None:
+            headers |= make_headers(basic_auth=unquote(address.auth))
         if part is not None:
             headers["Range"] = f"bytes={part[0]}-{part[1] - 1}"
-        selector = (place.path or "/") + (f"?{place.query}" if place.query else "")
-        if (proxy := _proxy(place)) is not None and place.scheme == "http":
-            host = place.netloc.rpartition("@")[2]
-            selector, headers = f"http://{host}{selector}", headers | _authorization(proxy, "Proxy-Authorization")
-        for connection, reused in self._connections(place, proxy, timeout):
-            kept = False
-            try:
-                connection.request("GET", selector, headers=headers)
-                answer = connection.getresponse()
-                body = _body(answer, part, limit)
-                kept = answer.isclosed() and not answer.will_close
-            except ConnectionError:
-                if not reused:  # else the server has closed it meanwhile
-                    raise
-                continue
-            finally:
-                if kept:
-                    self._idle.append((_name(place), connection))
-                else:
-                    connection.close()
-            return answer.status, body
-        raise AssertionError("unreachable")
+        answer = self._pool(address).request(
+            "GET", address._replace(auth=None).url, headers=headers, timeout=timeout, retries=_RETRIES,
+            preload_content=False,
+        )  # fmt: skip
+        try:
+            return answer.status, _body(answer, part, limit)
+        finally:
+            answer.close() if answer.length_remaining else answer.release_conn()
 
-    def _connections(
-        self, place: SplitResult, proxy: SplitResult | None, timeout: float
-    ) -> Iterator[tuple[Connection, bool]]:
-        """Yield connections to a host and whether they were used before: those that are open, then a new one."""
-        if self._process != os.getpid():  # what a fork copied is in use by the other process
-            self.close()
-            self._process = os.getpid()
-        while self._idle:
-            try:
-                name, connection = self._idle.pop()
-            except IndexError:  # another thread took the last one
-                break
-            if name == _name(place):
-                yield connection, True
-            else:
-                connection.close()
-        kind = http.client.HTTPSConnection if place.scheme == "https" else Connection
-        if proxy is None:
-            yield kind(place.hostname or "", place.port, timeout=timeout), False
-            return
-        connection = kind(proxy.hostname or "", proxy.port or 80, timeout=timeout)
-        if place.scheme == "https":
-            connection.set_tunnel(place.hostname or "", place.port, _authorization(proxy, "Proxy-Authorization"))
-        yield connection, False
+    def _pool(self, address: Url) -> PoolManager:
+        if self._process != os.getpid():  # the connections that a fork copied are in use by the other process
+            self._pools, self._process = {}, os.getpid()
+        proxy = urllib.request.getproxies().get(address.scheme or "")
+        if proxy is None or urllib.request.proxy_bypass(address.host or ""):
+            return self._pools.setdefault(None, PoolManager(maxsize=_CONNECTIONS))
+        at = parse_url(proxy if "://" in proxy else f"http://{proxy}")
+        login = make_headers(proxy_basic_auth=unquote(at.auth)) if at.auth else None
+        pool = ProxyManager(at._replace(auth=None).url, proxy_headers=login, maxsize=_CONNECTIONS)
+        return self._pools.setdefault(proxy, pool)
 
 
-def _body(answer: http.client.HTTPResponse, part: tuple[int, int] | None, limit: int) -> bytes:
-    """Read what an answer holds of use: the object, or where it has moved."""
-    if answer.status in _MOVED:
-        answer.read(_REST)
-        return (answer.getheader("Location") or "").encode("latin-1")
-    if answer.status != (200 if part is None else 206):
-        if answer.status != 200:  # a whole object may be long: its connection is not worth the reading
-            answer.read(_REST)
-        return b""
-    body = answer.read(limit + 1)
-    if len(body) <= limit and answer.length:
-        raise OSError(f"the connection was closed {answer.length} bytes before the end")
-    if len(body) == limit:
-        answer.read(1)  # the end of an answer without a length, which comes by itself
-    return body
+def _body(answer: BaseHTTPResponse, part: tuple[int, int] | None, limit: int) -> bytes:
+    if answer.status == (200 if part is None else 206):
+        body = answer.read(limit + 1, decode_content=False)
+        if len(body) <= limit:
+            answer.read(1)  # the end, or the error of a connection that was cut
+        return body
+    if answer.status != 200:  # a whole object may be long: keeping its connection is not worth reading it
+        answer.read(_ERROR_PAGE, decode_content=False)
+    return b""
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return the error that urllib3 has wrapped, whose text is the clearest."""
+    while inner := error.__cause__ or next((part for part in error.args if isinstance(part, BaseException)), None):
+        error = inner
+    return error
 
 
 def _check_status(url: str, status: int, part: tuple[int, int] | None) -> None:
@@ -153,31 +123,3 @@ def _check_status(url: str, status: int, part: tuple[int, int] | None) -> None:
     if status < 500 and status not in (408, 429):
         raise StorageError(f"{url}: the server refuses with status {status}")
     raise OSError(f"status {status}")
-
-
-def _name(place: SplitResult) -> str:
-    return f"{place.scheme}://{place.netloc}"
-
-
-def _authorization(place: SplitResult, header: str) -> dict[str, str]:
-    """Return the header of basic authentication; empty for an address without a user."""
-    if place.username is None:
-        return {}
-    pair = f"{unquote(place.username)}:{unquote(place.password or '')}"
-    return {header: f"Basic {base64.b64encode(pair.encode()).decode()}"}
-
-
-def _proxy(place: SplitResult) -> SplitResult | None:
-    """Return the proxy that the environment names for an address."""
-    proxy = urllib.request.getproxies().get(place.scheme)
-    if proxy is None or urllib.request.proxy_bypass(place.hostname or ""):
-        return None
-    return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-
-
-def _close(idle: Idle) -> None:
-    while idle:
-        try:
-            idle.pop()[1].close()
-        except IndexError:  # another thread closed the last one
-            return

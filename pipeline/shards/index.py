@@ -22,8 +22,6 @@ from pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard import ShardInfo
 
-__all__ = ["BlockIndex", "read_index", "write_index"]
-
 _TYPES: Final[dict[str, Dtype]] = {
     "shard": "uint32",
     "block": "uint32",

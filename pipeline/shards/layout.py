@@ -13,8 +13,6 @@ from pipeline.config import STRICT
 from pipeline.rows import FIXED_COLUMNS, Feature
 from pipeline.shards.writer import auto_block_rows
 
-__all__ = ["BlockRows", "Compression", "block_rows_of", "shard_name"]
-
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB uncompressed."""
 

@@ -42,21 +42,6 @@ from pipeline.shards.shard_table import (
     to_shards,
 )
 
-__all__ = [
-    "BLOCK_LIMIT",
-    "ENTRY_LIMIT",
-    "FORMAT",
-    "SIZE_LIMIT",
-    "FrameFacts",
-    "Manifest",
-    "ObjectiveFacts",
-    "TokenizerFacts",
-    "canonical_sha256",
-    "first_problem",
-    "manifest_path",
-    "manifest_text",
-]
-
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20
 """Largest manifest that is parsed, in bytes."""

@@ -17,8 +17,6 @@ from pipeline.shards.manifest import FORMAT, SIZE_LIMIT, Manifest, canonical_sha
 from pipeline.shards.shard import ShardInfo
 from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
-__all__ = ["Outputs", "write_manifest"]
-
 _INLINE_LIMIT: Final = 100_000
 """From this number of shards on, their list is a file beside the manifest."""
 

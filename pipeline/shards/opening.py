@@ -24,8 +24,6 @@ from pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, liste
 from pipeline.shards.shard_table import numbers_of, paths_of
 from pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
 
-__all__ = ["open_shards"]
-
 
 def open_shards(
     path: Path | str, *, verify: Literal["block", "shard"] = "block", options: StoreOptions | None = None

@@ -19,8 +19,6 @@ from pipeline.shards.errors import ManifestError
 from pipeline.shards.manifest import Manifest, first_problem
 from pipeline.shards.shard_table import numbers_of, paths_of
 
-__all__ = ["QUARANTINE", "Quarantine", "entries_of", "publish_quarantine", "read_quarantine"]
-
 QUARANTINE = "quarantine.json"
 
 

@@ -27,8 +27,6 @@ from pipeline.shards.manifest import Manifest
 from pipeline.shards.quarantine import Quarantine
 from pipeline.shards.store import LARGEST_REQUEST, Range
 
-__all__ = ["ShardSet"]
-
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the process, not of the file: they must not count as a damaged block."""
 

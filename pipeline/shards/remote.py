@@ -24,8 +24,6 @@ from pipeline.shards.manifest import ENTRY_LIMIT, SIZE_LIMIT, Manifest
 from pipeline.shards.shard_table import SHARDS_FILE
 from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
 
-__all__ = ["RemoteBlocks", "fetch_manifest_and_index", "listed_sizes"]
-
 _POLL_S: Final = 0.05
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 _LIST_LIMIT: Final = 4 << 30  # 33 bytes a shard: a hundred million of them

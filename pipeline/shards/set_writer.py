@@ -19,8 +19,6 @@ from pipeline.shards.manifest_writer import Outputs, write_manifest
 from pipeline.shards.shard import ShardInfo
 from pipeline.shards.writer import write_shard
 
-__all__ = ["SetWriter"]
-
 
 @dataclass(frozen=True)
 class SetWriter:

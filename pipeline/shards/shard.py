@@ -10,8 +10,6 @@ from typing import Any
 from pipeline.errors import IntegrityError
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["Block", "ShardInfo"]
-
 
 @dataclass(frozen=True, slots=True)
 class Block:

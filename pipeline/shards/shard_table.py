@@ -22,18 +22,6 @@ from pipeline.repair import repair_of
 from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.errors import ManifestError
 
-__all__ = [
-    "SHARDS_FILE",
-    "ShardFacts",
-    "ShardTable",
-    "numbers_of",
-    "paths_of",
-    "plain_shards",
-    "relative_path",
-    "to_shards",
-    "write_shards_file",
-]
-
 SHARDS_FILE: Final = "shards.parquet"
 _ROW_LIMIT: Final = 1024
 _FOOTER: Final = 1 << 16

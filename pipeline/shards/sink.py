@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import BinaryIO
 
-__all__ = ["HashedFile"]
-
 
 class HashedFile:
     """A binary file for writing, with position, SHA-256, and a copy of the latest bytes on demand."""

@@ -28,8 +28,6 @@ from pipeline.errors import ConfigurationError, StorageError
 from pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
 from pipeline.shards.http_ranges import HttpRanges
 
-__all__ = ["LARGEST_REQUEST", "Fetch", "Range", "RemoteStore", "StoreOptions", "as_url", "local_path"]
-
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)

@@ -15,8 +15,6 @@ from pipeline.errors import IntegrityError
 from pipeline.shards.arrow import message_start
 from pipeline.shards.sink import HashedFile
 
-__all__ = ["TarContainer"]
-
 _MEMBER_LIMIT: Final = 8 << 30  # USTAR writes sizes with eleven octal digits
 _BLOCKS_LIMIT: Final = 10**8  # member names have eight digits, so that they sort
 

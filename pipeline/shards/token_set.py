@@ -15,17 +15,6 @@ from pipeline.repair import repair_of
 from pipeline.shards import ColumnSpec
 from pipeline.shards.columns import Dtype
 
-__all__ = [
-    "DOCUMENTS_SCHEMA",
-    "TOKEN_COUNTS_FILE",
-    "TOKEN_COUNTS_SCHEMA",
-    "document_table",
-    "find_token_counts",
-    "identities",
-    "token_columns",
-    "write_table",
-]
-
 DOCUMENTS_SCHEMA: Final = pa.schema(
     [
         pa.field("uid", pa.binary(16), nullable=False),

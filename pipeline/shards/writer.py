@@ -18,8 +18,6 @@ from pipeline.shards.shard import Block, ShardInfo
 from pipeline.shards.sink import HashedFile
 from pipeline.shards.tar import TarContainer
 
-__all__ = ["BLOCK_ROWS", "auto_block_rows", "write_shard"]
-
 BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)
 """Rows of a block that `auto` chooses among."""
 _BLOCK_BYTES: Final = 4 << 20

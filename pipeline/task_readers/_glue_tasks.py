@@ -12,8 +12,6 @@ from typing import Final
 from pipeline.task_readers._reader import TaskFacts
 from pipeline.task_readers._tables import TableLayout
 
-__all__ = ["GLUE_TASKS", "GlueTask"]
-
 _BINARY: Final = ("0", "1")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")

@@ -7,19 +7,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-__all__ = [
-    "Choices",
-    "Dialogue",
-    "LabelledText",
-    "Part",
-    "Question",
-    "Refused",
-    "SourceTarget",
-    "TaggedWords",
-    "TaskItem",
-    "answer_runs",
-]
-
 
 class TaskItem(Protocol):
     """A row of a task."""

@@ -13,17 +13,6 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
-__all__ = [
-    "OBJECT_REASONS",
-    "LinesLayout",
-    "Object",
-    "field_of",
-    "first_object",
-    "json_objects",
-    "require_fields",
-    "texts_in",
-]
-
 Object: TypeAlias = Mapping[str, Any]
 
 

@@ -14,8 +14,6 @@ from pipeline.formats.decompression import REASONS, Damage, decompress, detect_c
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 
-__all__ = ["LINE_REASONS", "aligned", "line_count", "text_lines"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from pipeline.task_readers._items import Question, Refused
 
-__all__ = ["QUESTION_REASONS", "maps", "question_of"]
-
 QUESTION_REASONS: Final = ("fields", "answer_not_found", "no_answer")
 """Reasons for which a question is refused."""
 

@@ -13,8 +13,6 @@ from pipeline.formats.limits import Limits
 from pipeline.shards import Manifest
 from pipeline.task_readers._items import LabelledText, Refused, TaskItem
 
-__all__ = ["TASK", "HeadName", "Layout", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]
-
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
 HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice", "similarity"]

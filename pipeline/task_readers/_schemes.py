@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Scheme", "scheme_labels", "to_bio", "to_bioes"]
-
 Scheme: TypeAlias = Literal["bio", "bioes"]
 _OUTSIDE: Final = "O"
 _BEGINS: Final = frozenset("BS")

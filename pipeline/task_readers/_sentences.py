@@ -11,8 +11,6 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import text_lines
 
-__all__ = ["SentenceLines", "sentence_count", "sentence_lines"]
-
 
 @dataclass(slots=True)
 class SentenceLines:

@@ -12,8 +12,6 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
-__all__ = ["TABLE_REASONS", "TableLayout", "fitting_layout", "found_layout", "table_rows"]
-
 _SHOWN: Final = 80
 TABLE_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
 """Reasons for which a line is no row."""

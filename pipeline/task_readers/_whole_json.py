@@ -10,8 +10,6 @@ from pipeline.files import parse_json
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 
-__all__ = ["read_whole_json"]
-
 
 def read_whole_json(path: Path, limits: Limits) -> Any:
     """Return the plain data of a file.

@@ -17,8 +17,6 @@ from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, Ta
 from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
 from pipeline.task_readers.text_to_text import Metric
 
-__all__ = ["Bitext"]
-
 _COLUMNS: Final = 2
 
 

@@ -18,8 +18,6 @@ from pipeline.task_readers._lines import LINE_REASONS
 from pipeline.task_readers._schemes import Scheme, scheme_labels, to_bio, to_bioes
 from pipeline.task_readers._sentences import SentenceLines, sentence_count, sentence_lines
 
-__all__ = ["Conll"]
-
 _DOCUMENT: Final = "-DOCSTART-"
 
 

@@ -18,8 +18,6 @@ from pipeline.task_readers import Refused, TaggedWords, TaskFacts, TaskFile, Tas
 from pipeline.task_readers._lines import LINE_REASONS
 from pipeline.task_readers._sentences import SentenceLines, sentence_count, sentence_lines
 
-__all__ = ["Conllu"]
-
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
 _WORD: Final = re.compile(r"[1-9][0-9]*")

@@ -17,8 +17,6 @@ from pipeline.task_readers._json_lines import Object, first_object, json_objects
 from pipeline.task_readers._lines import line_count, text_lines
 from pipeline.task_readers._tables import TABLE_REASONS, TableLayout, fitting_layout, found_layout, table_rows
 
-__all__ = ["Glue"]
-
 _HIDDEN: Final = "-1"
 """Label of the rows of test sets in exports of Hugging Face"""
 

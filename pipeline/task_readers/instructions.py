@@ -23,8 +23,6 @@ from pipeline.task_readers._json_lines import (
 from pipeline.task_readers._lines import line_count
 from pipeline.task_readers.text_to_text import Metric
 
-__all__ = ["Instructions"]
-
 _ROLES: Final = ("system", "user", "assistant")
 _FIELD: Final = re.compile(r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}")
 _TEMPLATE: Final = {

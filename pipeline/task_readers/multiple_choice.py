@@ -17,8 +17,6 @@ from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskRea
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
 from pipeline.task_readers._lines import aligned, line_count, text_lines
 
-__all__ = ["MultipleChoice"]
-
 
 @plain_dataclass(frozen=True)
 class _Layout:

@@ -15,8 +15,6 @@ from pipeline.task_readers import Question, Refused, TaskFacts, TaskFile, TaskRe
 from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 from pipeline.task_readers._whole_json import read_whole_json
 
-__all__ = ["Squad"]
-
 
 @plain_dataclass(frozen=True)
 class _Layout:

@@ -16,8 +16,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
 
-__all__ = ["Sts"]
-
 _BENCHMARK: Final = 7
 """Fields of the authors' file of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
 _INPUT: Final = "STS.input."

@@ -15,8 +15,6 @@ from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, 
 from pipeline.task_readers._lines import line_count
 from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 
-__all__ = ["Superglue"]
-
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _HIDDEN: Final = -1

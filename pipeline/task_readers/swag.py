@@ -15,8 +15,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS, line_count, text_lines
 
-__all__ = ["Swag"]
-
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
 _NEEDED: Final = ("video-id", "sent1", "sent2", *_ENDINGS)
 

@@ -14,8 +14,6 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers import LabelledText, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers.glue import Glue
 
-__all__ = ["TextGlue", "score_words"]
-
 _WORDS: Final = {
     "cola": ("unacceptable", "acceptable"),
     "sst2": ("negative", "positive"),

@@ -22,8 +22,6 @@ from pipeline.task_readers._json_lines import (
 )
 from pipeline.task_readers._lines import line_count
 
-__all__ = ["TextToText"]
-
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import gc
-import http.client
 import threading
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from urllib3.connection import HTTPConnection
 
 from pipeline.errors import StorageError
 from pipeline.shards import ShardSet, StoreOptions, open_shards
@@ -42,7 +42,7 @@ def test_a_connection_that_was_closed_meanwhile_is_no_failed_try(local: ShardSet
     assert uids(shards) == uids(local)
     assert shards.stats()["retries"] == 0
     shards.release()
-    server.faults = ["hang up"]
+    server.faults = ["hang up"] * 2
     with pytest.raises(StorageError, match="after 1 tries: RemoteDisconnected"):
         shards.read_block(0)
 
@@ -52,14 +52,14 @@ def test_connections_end_with_the_set(
     local: ShardSet, server: ShardServer, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     """Also where nothing closes them: a socket that only the collector finds is a warning."""
-    made: list[http.client.HTTPConnection] = []
-    real = http.client.HTTPConnection.connect
+    made: list[HTTPConnection] = []
+    real = HTTPConnection.connect
 
-    def connect(self: http.client.HTTPConnection) -> None:
+    def connect(self: HTTPConnection) -> None:
         made.append(self)
         real(self)
 
-    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
+    monkeypatch.setattr(HTTPConnection, "connect", connect)
     shards = open_shards(server.url)
     assert [connection.sock is None for connection in made] == [False]
     if by == "release":
