@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from pipeline.files import publish
 
-__all__ = ["escape", "facts", "folded", "grid", "listing", "page", "quote", "section", "table", "visible", "write_page"]
-
 _LIGHT: Final = (
     "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
     "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1f7f8c;--c6:#7d6a10;--c7:#5b6475"
@@ -132,9 +130,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     names = "".join(
         f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
     )
-    head = f"<tr>{names}</tr>" if any(header) else ""
-    # a box that scrolls must be reachable by keyboard
-    return f"<div class=scroll tabindex=0><table>{head}{body}</table></div>"
+    return scrolled((f"<tr>{names}</tr>" if any(header) else "") + body)
+
+
+def scrolled(rows: str) -> str:
+    """Return the HTML of rows as a table that scrolls inside its own box, which the keyboard reaches."""
+    return f"<div class=scroll tabindex=0><table>{rows}</table></div>"
 
 
 def _cell(value: Any) -> str:

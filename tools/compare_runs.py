@@ -22,9 +22,9 @@ from pipeline.configuration.redaction import redacted
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
 from pipeline.html_page import grid, page, section, table, write_page
+from pipeline.preview.view import Sheet, View
 from tools.lib.command import Arguments, Terminal, counted, run_tool, some_path
-from tools.viewer.terminal import print_view
-from tools.viewer.view import Sheet, View
+from tools.viewer.output import print_view
 from train.config import flatten
 from train.errors import reading_run
 from train.logs.curves import RecordedRun, curves, last_heldout, read_run, results

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pipeline.preview.view import Sheet, View
 from pipeline.shards import Manifest
 from tools.lib.command import Arguments, Terminal, counted, natural, run_tool, some_path
 from tools.lib.rewriting import here
-from tools.viewer.terminal import print_view
-from tools.viewer.view import Sheet, View
+from tools.viewer.output import print_view
 
 __all__ = ["Difference", "differences", "main"]
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip
+from pipeline.preview.pieces import Pieces
 from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.errors import DamagedBlock
@@ -24,13 +25,10 @@ from pipeline.task_readers import facts_of
 from tools.lib.command import IntermixedArguments, natural, positive, run_tool, some_path
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import BlockRow, documents_of, partners_of
-from tools.lib.set_tokenizer import TOKENIZER_HELP
+from tools.lib.set_tokenizer import TOKENIZER_HELP, find_pieces
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.lib.task_answers import answer_of
-from tools.viewer.pieces import Pieces, pieces_of
 from train.sets.recorded_sets import TOKENIZER_FOLDER
-
-__all__ = ["explain", "main"]
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
@@ -61,7 +59,7 @@ def explain(
         mine = [(place, visit) for place, visit in visits if visit.source == source]
         stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, skip=feed.skip)
         documents, partners = documents_of(shards, stored), partners_of(shards, stored)
-        pieces = pieces_of(shards, tokenizer)
+        pieces = find_pieces(shards, tokenizer)
         delivered, task = _delivered(feed, source), facts_of(shards.manifest)
         for place, visit in mine:
             facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
@@ -228,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tokenizer = options.tokenizer or _tokenizer_of(options.run)
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
         for shards in feed.sets:
-            if pieces_of(shards, tokenizer) is None:
+            if find_pieces(shards, tokenizer) is None:
                 hint = "ids are shown; --tokenizer names its folder"
                 sys.stderr.write(f"note: no tokenizer above {shards.path}: {hint}\n")
         if not options.json:

@@ -13,24 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.errors import ClozelineError, ConfigurationError
-from pipeline.files import publish
+from pipeline.html_page import write_page
+from pipeline.preview.pieces import Pieces
+from pipeline.preview.row_parts import row_parts
+from pipeline.preview.view import Parts, Sheet, View
 from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.task_readers import facts_of
 from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
-from tools.lib.set_tokenizer import TOKENIZER_HELP
+from tools.lib.set_tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
 from tools.lib.stored_objective import stored_objective
 from tools.lib.task_answers import answer_of
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
-from tools.viewer.passages import Passages
-from tools.viewer.pieces import numbers_of, pieces_of
-from tools.viewer.row_parts import row_parts
-from tools.viewer.terminal import print_view
-from tools.viewer.view import Passage, Sheet, View
-from tools.viewer.web_page import view_page
-
-__all__ = ["main", "view_of"]
+from tools.viewer.output import print_view, view_page
 
 
 def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:
@@ -51,10 +47,10 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
     block, number = shards.locate(first + sample)
     row = shards.read_block(block).row(number)
-    pieces = pieces_of(shards, tokenizer)
-    if pieces is None:
+    show = find_pieces(shards, tokenizer, limit)
+    if show is None:
         sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
-    show = Passages(pieces or numbers_of(shards), limit)
+        show = id_pieces(shards, limit)
     objective = shards.manifest.objective
     task = facts_of(shards.manifest)
     restored = [] if objective is None or task is not None else _restored(objective, row, show)
@@ -78,10 +74,10 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     return shards, before, shards.manifest.shards[number].rows
 
 
-def _restored(facts: ObjectiveFacts, row: Row, show: Passages) -> list[Passage | Sheet]:
+def _restored(facts: ObjectiveFacts, row: Row, show: Pieces) -> Parts:
     """Return the original that the objective gives back, or why it cannot."""
     try:
-        objective = stored_objective(facts, show.pieces.vocabulary)
+        objective = stored_objective(facts, show.vocabulary)
         if not objective.invertible:
             return []
         return [show.passage("restored by the objective", objective.uncorrupt(row))]
@@ -107,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
         if options.html is not None:
-            with publish(options.html) as temporary:
-                temporary.write_text(view_page(view), encoding="utf-8")
+            write_page(options.html, view_page(view))
         print_view(view, Terminal())
         if options.html is not None:
             print(f"page: {options.html}")

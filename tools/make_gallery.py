@@ -13,8 +13,6 @@ from pipeline.html_page import write_page
 from tools.gallery.page import gallery
 from tools.lib.command import Arguments, run_tool
 
-__all__ = ["main"]
-
 _DOCS = Path(__file__).parents[1] / "docs"
 _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
 """In the repository its page, else a file in the working directory."""

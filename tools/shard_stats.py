@@ -18,11 +18,11 @@ from rich.text import Text
 from pipeline.html_page import facts, grid, page, section, table, write_page
 from pipeline.shards import ShardSet, open_shards
 from tools.lib.command import Arguments, Terminal, run_tool, some_path
+from tools.lib.set_tokenizer import find_pieces
 from tools.shard_statistics.pictures import pictures
 from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables
 from tools.shard_statistics.tally import Tally, tally
-from tools.viewer.pieces import pieces_of
 
 __all__ = ["main", "statistics_page"]
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
         sums = tally(shards, find_sources(shards))
-        pieces = pieces_of(shards)
+        pieces = find_pieces(shards)
         if pieces is None:
             sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown\n")
         figures, console = tables(shards, sums, pieces), Terminal()

@@ -20,8 +20,6 @@ from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.shard_rows import StoredRow, find_document_rows, find_rows
 from train.stream.reading_order import Visit
 
-__all__ = ["Found", "document_rows", "main", "sample_rows", "visits"]
-
 _SAMPLE_DIGITS: Final = 16
 _DOCUMENT_DIGITS: Final = 32
 

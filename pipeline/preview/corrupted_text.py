@@ -19,8 +19,6 @@ from pipeline.registry import choose
 from pipeline.rows import Example, Rows, Sample
 from pipeline.tokenizers import load_tokenizer
 
-__all__ = ["CorruptedText", "corrupt_text"]
-
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 _VARIANTS: Final = 1 << 16
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
@@ -102,7 +100,7 @@ def corrupt_text(
 
 
 def _first_row(objective: Objective, codec: TextCodec, texts: Sequence[Text]) -> Rows:
-    """Return the first sample row of the first text; the others are partners for sentence pairs."""
+    """Return the first row of the first text; the other texts are partners for sentence pairs."""
     if objective.grouping.name == "parallel" and not texts[0].target:
         raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
     rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])

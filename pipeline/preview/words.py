@@ -16,8 +16,6 @@ from pipeline.seeding import keyed_hash
 from pipeline.tokenizers import Tokenizer
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
-__all__ = ["Text", "TextCodec", "TokenizerPieces", "Words", "sample_rows_of"]
-
 _SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 
 

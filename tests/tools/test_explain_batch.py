@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipeline.objectives import Skip
+from pipeline.preview.pieces import visible
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.shard_sets import toy_set
@@ -17,7 +18,6 @@ from tests.tools.runs import run_directory
 from tests.tools.small_run import documents, example_sets
 from tools.explain_batch import explain, main
 from tools.lib.feed import Feed
-from tools.viewer.pieces import visible
 from train.stream.online_corruption import Corruption
 from train.stream.phases import as_phases
 from train.stream.stream import Stream

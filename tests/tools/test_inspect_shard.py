@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
+from pipeline.preview.view import MEANINGS, Passage, Sheet
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.pages import checked
 from tests.tools.small_run import documents, example_sets, plain_text
 from tests.tools.viewer.shown_rows import part, row_of, text
 from tools.inspect_shard import main, view_of
-from tools.viewer.view import MEANINGS, Passage, Sheet
 
 
 def test_the_terminal_shows_text_as_text(shard_sets, capsys):
@@ -115,10 +115,9 @@ def test_a_damaged_vocabulary_is_named(shard_sets, tmp_path, capsys):
 
 def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets):
     from pipeline.objectives import build_objective
+    from pipeline.preview.pieces import Pieces
     from pipeline.rows import Row
     from tools.inspect_shard import _restored
-    from tools.viewer.passages import Passages
-    from tools.viewer.pieces import Pieces
 
     manifest, _ = example_sets(shard_sets)["bart"]
     facts = open_shards(manifest).manifest.objective
@@ -126,8 +125,8 @@ def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets)
     target = row["target_ids"].copy()
     target[0] += 1
     wrong = Row(row.fixed, {**row.columns, "target_ids": target})
-    show = Passages(Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")), 100)
-    objective = build_objective({"name": facts.name, **facts.options}, show.pieces.vocabulary, facts.label)
+    show = Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), 100)
+    objective = build_objective({"name": facts.name, **facts.options}, show.vocabulary, facts.label)
     (sheet,) = _restored(facts, wrong, show)
     assert isinstance(sheet, Sheet)
     with pytest.raises(ValueError) as error:

@@ -9,8 +9,6 @@ from typing import Any, Final
 from pipeline.objectives import Objective
 from pipeline.preview.words import Text
 
-__all__ = ["EVERY_WORD", "Case", "cases_of", "texts_for"]
-
 _KITTEN: Final = Text(("The kitten is chasing the ball .",))
 _PUPPIES: Final = Text(("The puppies are frolicking outside the house .",))
 _WORK: Final = Text(("Hard work leads to success .", "Success brings happiness ."))

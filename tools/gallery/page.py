@@ -22,8 +22,6 @@ from pipeline.registry import Chosen
 from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
 from tools.gallery.training import training_table
 
-__all__ = ["as_yaml", "gallery"]
-
 _PACKAGE = "pipeline.objectives"
 _LONG = 80
 _REMAINDERS = Path(__file__).with_name("remainders.md")

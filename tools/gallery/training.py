@@ -13,8 +13,6 @@ from train.sets.head_data import judges_generator
 from train.sets.unread_columns import kept_for_inversion
 from train.stream.collate import Collate
 
-__all__ = ["training_rows", "training_table"]
-
 _PACKAGE = "pipeline.objectives"
 _TITLE = """## What can be trained
 

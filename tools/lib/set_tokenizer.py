@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import ConfigurationError
+from pipeline.preview.pieces import Numbers, Pieces
 from pipeline.shards import ShardSet
 from pipeline.shards.manifest import TokenizerFacts
-from pipeline.tokenizers import find_tokenizer
+from pipeline.tokenizers import find_tokenizer, load_tokenizer
 from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
-
-__all__ = ["TOKENIZER_HELP", "tokenizer_folder", "vocabulary_of_manifest"]
 
 TOKENIZER_HELP = "tokenizer folder, or a set or output folder that has it above or in it; default: found above the set"
 
@@ -43,6 +42,31 @@ def tokenizer_folder(shards: ShardSet, given: Path | None = None) -> Path:
         return find_tokenizer(given / "manifest.json", fingerprint)
     except ConfigurationError as error:
         raise ConfigurationError(f"--tokenizer {given}: no tokenizer here, no {VOCABULARY_FILE}; {error}") from error
+
+
+def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:
+    """Return pieces that decode ids by a set's tokenizer; None if no folder above the set has it.
+
+    Args:
+        shards: the set.
+        tokenizer: where to look instead, see `tokenizer_folder`.
+        limit: tokens of a passage that are shown.
+
+    Raises:
+        ConfigurationError: there is no such tokenizer at the named path.
+        IntegrityError: the tokenizer is damaged.
+    """
+    try:
+        return Pieces(load_tokenizer(tokenizer_folder(shards, tokenizer)), limit)
+    except ConfigurationError:
+        if tokenizer is not None:
+            raise
+        return None
+
+
+def id_pieces(shards: ShardSet, limit: int = 1024) -> Pieces:
+    """Return pieces that show the ids themselves."""
+    return Pieces(Numbers(vocabulary_of_manifest(shards.manifest.tokenizer)), limit)
 
 
 def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:

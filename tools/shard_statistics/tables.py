@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.preview.pieces import Pieces
 from pipeline.shards import Manifest, ShardSet
 from tools.lib.command import counted
 from tools.shard_statistics.tally import Tally, mean, named, quantile
-from tools.viewer.pieces import Pieces
 
 __all__ = ["Figures", "tables"]
 

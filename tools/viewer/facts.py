@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.preview.pieces import visible
+from pipeline.preview.view import Cell, Sheet
 from pipeline.rows import Row
 from pipeline.shards import Manifest, ShardSet
 from tools.lib.documents import find_documents
 from tools.lib.row_origins import documents_of, partners_of
-from tools.viewer.pieces import visible
-from tools.viewer.view import Cell, Sheet
-
-__all__ = ["column_sheet", "origin_sheet", "set_sheet"]
 
 _SHOWN_VALUES = 24
 

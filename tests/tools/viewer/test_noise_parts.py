@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from pipeline.preview.noise_parts import trace_noise
+from pipeline.shards import open_shards
 from tests.tools.small_run import example_sets
 from tests.tools.viewer.shown_rows import flat, part, row_of, sample_text, text
 from tools.inspect_shard import view_of
@@ -35,3 +40,18 @@ def test_rotated_rows_show_what_moved(shard_sets, tokenizer):
     ((shown, moved),) = part(view, "rotation").rows
     assert (shown, flat(text(moved))) == (str(count), tokenizer.decode(row["target_ids"][:count].tolist()))
     assert sum(token.role == "moved" for token in part(view, "input").tokens) > 0
+
+
+@pytest.mark.parametrize("label", ["bart", "document_rotation", "text_infilling"])
+def test_every_input_token_is_traced_to_the_original(shard_sets, label):
+    shards = open_shards(example_sets(shard_sets)[label][0])
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            original, content = row["target_ids"][:-1], row["input_ids"][1:-1]
+            trace = trace_noise(row.columns, len(original))
+            assert len(trace.origin) == len(content)
+            known = trace.origin >= 0
+            np.testing.assert_array_equal(content[known], original[trace.origin[known]])
+            assert (-1 - trace.origin[~known]).tolist() == list(range(len(trace.spans)))
+            everything = np.concatenate([trace.origin[known], *trace.spans])
+            assert sorted(everything.tolist()) == list(range(len(original)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.preview.view import Sheet
 from tests.tools.viewer.shown_rows import part, rows_and_views, text
-from tools.viewer.view import Sheet
 
 
 @pytest.mark.parametrize("label", ["permuted_lm", "xlnet"])

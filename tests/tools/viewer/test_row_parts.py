@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.preview.pieces import Pieces
+from pipeline.preview.row_parts import row_parts
 from pipeline.rows import Row
 from pipeline.tokenizers import load_tokenizer
 from tests.tools.viewer.shown_rows import part, row_of, text
 from tools.inspect_shard import view_of
-from tools.viewer.passages import Passages
-from tools.viewer.pieces import Pieces
-from tools.viewer.row_parts import row_parts
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def pieces(shard_sets):
 
 def parts_of(pieces, **columns):
     row = Row({}, {name: np.array(values) for name, values in columns.items()})
-    return {part.title.split(" (")[0]: part for part in row_parts(Passages(pieces, 1000), row)}
+    return {part.title.split(" (")[0]: part for part in row_parts(pieces, row)}
 
 
 def test_a_fragment_is_shown_as_labels_at_its_place(pieces):

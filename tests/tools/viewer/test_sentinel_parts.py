@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tests.tools.small_run import example_sets
 from tests.tools.viewer.shown_rows import flat, part, row_of, sample_text, text
 from tools.inspect_shard import view_of
-from tools.viewer.sentinel_parts import sentinel_spans
-
-
-def test_each_span_follows_its_sentinel():
-    spans = sentinel_spans(np.array([90, 5, 6, 91, 92, 7]), (90, 91, 92))
-    assert {number: positions.tolist() for number, positions in spans.items()} == {0: [1, 2], 1: [], 2: [5]}
 
 
 def test_sentinels_and_their_spans_stand_side_by_side(shard_sets, tokenizer):

@@ -1,12 +1,10 @@
-"""Content to show, without its form: passages of marked tokens and sheets of cells, for terminal and page."""
+"""Content to show, for terminal and page: passages of marked tokens, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
-
-__all__ = ["MEANINGS", "Cell", "Passage", "Role", "Sheet", "Token", "View"]
 
 Role: TypeAlias = Literal[
     "plain", "special", "marker", "masked", "replaced", "kept", "sentinel", "span", "infilled", "sentence", "moved",
@@ -19,20 +17,22 @@ MEANINGS: Final[dict[Role, str]] = {
     "masked": "label hidden by the mask token",
     "replaced": "label replaced by a random token",
     "kept": "label left as it is",
-    "sentinel": "sentinel; the same colour is the same span",
+    "sentinel": "sentinel; the same color is the same span",
     "span": "text that was removed",
-    "infilled": "one token in place of a whole span",
-    "sentence": "sentence; the same colour is the same sentence",
+    "infilled": "one token that replaces a span",
+    "sentence": "sentence; the same color is the same sentence",
     "moved": "tokens moved from the front to the end",
     "prefix": "prefix: every position reads it",
     "predicted": "token that is predicted, unseen until its turn",
 }
 """The legend: the meaning of each role, in the order shown; `plain` needs none."""
+NUMBERED: Final = frozenset(("sentinel", "span", "infilled", "sentence"))
+"""Roles whose number has a color."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of text; `number` distinguishes spans and sentences, `note` explains the token on the page."""
+    """A piece of text; `number` distinguishes spans and sentences, `note` is a tooltip on the page."""
 
     text: str
     role: Role = "plain"
@@ -53,31 +53,27 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table; an empty header is a list of names and values."""
+    """A table; one with an empty header lists names and values."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
+Parts: TypeAlias = Sequence[Passage | Sheet]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """One row of a shard set, ready to be shown."""
+    """A title with the parts below it."""
 
     title: str
-    parts: tuple[Passage | Sheet, ...]
+    parts: Parts
 
     def legend(self) -> list[Token]:
         """Return one token for each role that occurs, with its meaning as text."""
-        used = {token.role for token in self._tokens()}
-        return [Token(meaning, role) for role, meaning in MEANINGS.items() if role in used]
-
-    def _tokens(self) -> Iterator[Token]:
+        texts: list[Cell] = []
         for part in self.parts:
-            if isinstance(part, Passage):
-                yield from part.tokens
-            else:
-                for row in part.rows:
-                    for cell in row:
-                        if not isinstance(cell, str):
-                            yield from cell
+            texts += [part.tokens] if isinstance(part, Passage) else [cell for row in part.rows for cell in row]
+        used = {token.role for text in texts if not isinstance(text, str) for token in text}
+        return [Token(meaning, role) for role, meaning in MEANINGS.items() if role in used]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from tools.viewer.view import MEANINGS, Passage, Role, Sheet, Token, View
+from pipeline.preview.view import MEANINGS, Passage, Role, Sheet, Token, View
 
 
 def test_every_role_but_plain_has_a_meaning() -> None:

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
+from pipeline.preview.pieces import Pieces
+from pipeline.preview.row_parts import row_parts, sentinel_spans
+from pipeline.preview.view import Passage, Sheet
 from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
-from tools.viewer.passages import Passages
-from tools.viewer.pieces import Pieces
-from tools.viewer.row_parts import row_parts
-from tools.viewer.view import Passage, Sheet
 
 WORDS = vocabulary(1000)
 ONE, TWO, OTHER = [200, 201, 202], [203, 204], [300, 301]
@@ -33,7 +32,7 @@ class Numbers:
         return str(token)
 
 
-SHOW = Passages(Pieces(Numbers()), 100)  # type: ignore[arg-type]
+SHOW = Pieces(Numbers(), 100)
 
 
 def shown(parts: Sequence[Passage | Sheet], title: str) -> str:
@@ -93,3 +92,8 @@ def test_compared_texts_and_tasks() -> None:
     assert shown(parts, "input") == spaced([*ONE, *TWO, 5])
     assert shown(parts, "target") == spaced([*OTHER, 5])
     assert said(parts) == {"task": "number 0 of the configuration"}
+
+
+def test_each_span_follows_its_sentinel():
+    spans = sentinel_spans(np.array([90, 5, 6, 91, 92, 7]), (90, 91, 92))
+    assert {number: positions.tolist() for number, positions in spans.items()} == {0: [1, 2], 1: [], 2: [5]}
