@@ -37,8 +37,8 @@ from pipeline.task_readers import Refused, TaskReader
 from pipeline.task_readers._lines import text_lines
 from pipeline.task_readers._whole_json import read_whole_json
 from pipeline.tasks.carving import carved
-from tools.evaluation.comparison import mean_and_deviation
-from tools.evaluation.tuned_folder import read_scored
+from tools.experiments.comparison import mean_and_deviation
+from tools.experiments.finetuning_scores import read_scored
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 STARTS: Final = ("all", "embeddings", "random")

@@ -13,9 +13,9 @@ from pipeline.errors import ClozelineError
 from pipeline.execution.order import check_recipe
 from pipeline.recipe import Recipe, load_recipe
 from tests.pipeline.corruption_cases import vocabulary
+from tools.experiments.race_rules import Entry, Race
+from tools.experiments.study_plan import Study, Variant
 from tools.prompting.template import Template
-from tools.races.rules import Entry, Race
-from tools.studies.plan import Study, Variant
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tools.demo import RECIPE, SENTENCES, TRAINING
-from tools.lib.chain import crawl, heldout_result, run_chain, run_step, train
+from tools.experiments.demo_chain import crawl, heldout_result, run_chain, train
+from tools.experiments.runner import run_step
 from tools.lib.exported_guesses import compared, export_run
 from tools.lib.small_bert import publish_small_bert
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tools.lib.chain import crawl, heldout_result, run_chain, run_step, train
+from tools.experiments.demo_chain import crawl, heldout_result, run_chain, train
+from tools.experiments.runner import run_step
 from tools.lib.exported_guesses import compared, export_run
 
 __all__ = ["clearly_below", "main"]

@@ -35,7 +35,7 @@ from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from tools.lib.settings import add_settings, settings_of
-from tools.lib.text_scores import Score, open_scorer, opening, ready_scores
+from tools.lib.text_likelihoods import Score, open_scorer, opening, ready_scores
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 from train.distributed import World, describe_environment, start

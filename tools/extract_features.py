@@ -22,7 +22,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash
 from tools.evaluation.local_texts import files_of, named_texts
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
-from tools.lib.features import MANIFEST, Extraction, Pool, Precision, write_features
+from tools.lib.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
 from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint

@@ -13,19 +13,19 @@ table of outputs by files.
 from __future__ import annotations
 
 import argparse
-import sys
+import re
 from collections.abc import Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, config_file, validate
-from pipeline.configuration.overrides import override
+from pipeline.config import STRICT, config_file
 from pipeline.errors import ConfigurationError
-from tools.evaluation.tuned_folder import (
+from tools.experiments.finetuning_scores import (
     comparison_lines,
     matrix_lines,
     read_by_split,
@@ -34,13 +34,10 @@ from tools.evaluation.tuned_folder import (
     scores_path,
     table_lines,
 )
-from tools.lib.chain import run_step
+from tools.experiments.runner import Training, collect_all, refuse_other_words, remember_words, run_step
 from tools.lib.command import IntermixedArguments, run_tool, some_path
-from tools.lib.own_words import refuse_other_words, remember
+from tools.lib.settings import split_settings
 
-__all__ = ["FinetuneOptions", "finetune", "main"]
-
-_OWN: Final = ("task", "train", "pseudo", "dev", "tests", "output", "seeds", "from")
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
@@ -90,18 +87,17 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
     stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
     run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
-    remember(*note)
+    remember_words(*note)
     (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
     shards = train if len(learnt) == 1 else f"[{', '.join(str(train.with_name(split)) for split in learnt)}]"
+    trainings = []
     for seed in range(options.seeds):
-        run, scores = output / f"seed-{seed}", {split: scores_path(output, split, seed) for split in scored}
-        if all(path.exists() for path in scores.values()):
-            continue
+        run = output / f"seed-{seed}"
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
         words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in sets)]
-        run_step("python", "train/main.py", "--config", recipes["train.yaml"], *words, accelerator=None)
-        for split, path in scores.items():
-            score_run(run, split, path)
+        results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored}
+        trainings.append(Training(recipes["train.yaml"], results, overrides=words))
+    collect_all(trainings)
 
 
 def _config(task: str, kind: str) -> Path:
@@ -121,43 +117,31 @@ def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> di
     return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 
-def _options(words: Sequence[str]) -> tuple[FinetuneOptions, list[str]]:
-    """Return the tool's own options, and the words for the stage and the training."""
-    own = [word for word in words if word.partition("=")[0] in _OWN]
-    named = [f"begin={word.removeprefix('from=')}" if word.startswith("from=") else word for word in own]
-    plain = override(FinetuneOptions, {}, named, "command line")
-    options: FinetuneOptions = validate(FinetuneOptions, plain, "command line")
-    return options, [word for word in words if word not in own]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=some_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help=f"{', '.join(_OWN)}, and keys of the training"
-    )
+    own = "task, train, pseudo, dev, tests, output, seeds, from"
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the training")
     parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")
-
     parser.add_argument(
         "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
     )
 
     def action(options: argparse.Namespace) -> int:
         if options.matrix is not None:
-            for line in matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]):
-                sys.stdout.write(f"{line}\n")
+            print(*matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]), sep="\n")
             return 0
         folders = options.compare
         if folders is None:
             if options.body is None:
                 raise ConfigurationError("expected BODY and key=value words, or --compare DIR ...; see --help")
-            chosen, overrides = _options(options.overrides)
+            words = [re.sub("^from=", "begin=", word) for word in options.overrides]
+            chosen, overrides = split_settings(FinetuneOptions, words)
             finetune(options.body, chosen, overrides)
             folders = [chosen.output]
         groups = [(str(folder), read_scored(folder)) for folder in folders]
-        for line in (*table_lines(groups), *comparison_lines(groups)):
-            sys.stdout.write(f"{line}\n")
+        print(*table_lines(groups), *comparison_lines(groups), sep="\n")
         return 0
 
     return run_tool(parser, arguments, action)

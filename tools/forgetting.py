@@ -9,10 +9,7 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has learned the f
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -21,18 +18,16 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.files import publish
-from tools.evaluation.forgetting import Matrix, summary, summary_lines
-from tools.evaluation.task_sequence import Method, TaskSequence, read_tasks
+from pipeline.files import publish_json
+from tools.experiments.forgetting_scores import Matrix, summary, summary_lines
+from tools.experiments.runner import remember_words
+from tools.experiments.task_sequence import Method, TaskSequence, read_tasks
 from tools.lib.command import IntermixedArguments, run_tool, some_path
-from tools.lib.own_words import remember
-from tools.lib.settings import add_settings, settings_of
+from tools.lib.settings import add_settings, split_settings
 from train.checkpoint.run_weights import find_checkpoint
 
-__all__ = ["ForgettingOptions", "forgetting", "main"]
-
 _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
-"""Settings that runs and scores of a folder depend on, beside the tasks."""
+"""Settings that runs and scores of a folder depend on, in addition to the tasks."""
 
 
 def _several(value: Any) -> Any:
@@ -87,7 +82,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
         sequence.check(method)
     note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
     note |= {name: getattr(options, name) for name in _SETTINGS}
-    remember(options.output / "words.json", note)
+    remember_words(options.output / "words.json", note)
     matrices: dict[str, list[Matrix]] = {
         method: [
             sequence.learn(method, seed, options.replay, options.strength, options.alpha, options.rows)
@@ -101,8 +96,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     names = [task.name for task in tasks]
     found = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
     said = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": found}
-    with publish(options.output / "forgetting.json") as temporary:
-        temporary.write_text(json.dumps(said, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    publish_json(options.output / "forgetting.json", said)
     return [*summary_lines(found, names, stages, kinds)]
 
 
@@ -113,12 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
     def action(options: argparse.Namespace) -> int:
-        known = {field.name for field in fields(ForgettingOptions)}
-        own = [word for word in options.overrides if word.partition("=")[0] in known]
-        chosen = settings_of(ForgettingOptions, own)
-        rest = [word for word in options.overrides if word not in own]
-        for line in forgetting(options.run, chosen, rest):
-            sys.stdout.write(f"{line}\n")
+        print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
         return 0
 
     return run_tool(parser, arguments, action)

@@ -21,7 +21,7 @@ from pipeline.config import STRICT, validate
 from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from tools.lib.command import IntermixedArguments, run_tool, some_path
-from tools.lib.features import Features, open_features
+from tools.lib.feature_files import Features, open_features
 
 __all__ = ["NeighbourOptions", "main", "neighbours"]
 

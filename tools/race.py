@@ -16,28 +16,25 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from pipeline.config import config_digest, load_config
 from pipeline.errors import ConfigurationError
-from pipeline.files import publish, publish_json, read_json
-from pipeline.html_page import grid, listing, page, section, write_page
-from tools.lib.chain import ROOT, run_step, start_training
+from pipeline.files import publish_json, read_json
+from pipeline.html_page import grid, section
+from tools.experiments.heldout_halves import HALVES, split_heldout
+from tools.experiments.race_results import Result, record_line, result_of, standings, target_of
+from tools.experiments.race_rules import HELDOUT, Entry, Race, changed_sets, half_path, load_race, training_of
+from tools.experiments.runner import ROOT, Training, collect_all, run_step, write_report
 from tools.lib.command import Arguments, positive, run_tool, some_path
-from tools.lib.runs_picture import Panels, runs_picture
-from tools.races.halves import HALVES, split_heldout
-from tools.races.results import Result, record_line, result_of, standings, target_of
-from tools.races.rules import HELDOUT, Entry, Race, changed_sets, half_path, load_race, training_of
+from tools.lib.runs_picture import Panels
 from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from train.logs.journal import read_lines
-
-__all__ = ["main"]
 
 _NAMED: Final = 8
 """Digits of the digest by which an entry that was changed, or has another target, gets runs of its own."""
@@ -52,61 +49,36 @@ def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
         partial.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
-    return _with_halves(race, output / "sets")
-
-
-def _with_halves(race: Race, sets: Path) -> dict[str, str]:
+    sets = output / "sets"
     split_heldout(sets / race.heldout, sets / half_path(""))
     return changed_sets(race, sets)
 
 
-@dataclass(frozen=True)
-class _Track:
-    """The facts that all trainings of one call share.
-
-    Args:
-        race: its facts.
-        half: of the held-out set, which is evaluated.
-        output: folder of sets and runs.
-        seeds: trainings of each entry.
-    """
-
-    race: Race
-    half: str
-    output: Path
-    seeds: int
-
-    def write(self, entry: Entry, name: str, target: float | None) -> list[Path]:
-        """Write the configuration of each training, checked; return run directories that no other entry has."""
-        digest = config_digest([asdict(entry), self.race.every, self.half, target])[:_NAMED]
-        runs = [self.output / "runs" / f"{name}-{digest}-{seed}" for seed in range(self.seeds)]
-        for seed, run in enumerate(runs):
-            config = training_of(self.race, entry, name, self.output / "sets", run, seed, self.half, target)
-            with publish(run.with_suffix(".yaml")) as temporary:
-                temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        return runs
-
-    def train(self, entries: Mapping[str, Entry]) -> tuple[float, dict[str, list[Path]]]:
-        """Train the baseline, and then the other entries until its loss; return that target and the runs."""
-        baseline = self.race.baseline
-        runs = {baseline: self.write(entries[baseline], baseline, None)}
-        for run in runs[baseline]:
-            _train(entries[baseline], run)
-        target = target_of(runs[baseline])
-        for name, entry in entries.items():
-            if name != baseline:
-                runs[name] = self.write(entry, name, target)
-                for run in runs[name]:
-                    _train(entry, run)
-        return target, runs
+def _trainings(
+    options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None
+) -> dict[Path, Training]:
+    """Return the training of each seed, checked, by its run directory, which is that of no other entry."""
+    output, found = options.output.resolve(), {}
+    digest = config_digest([asdict(entry), race.every, options.half, target])[:_NAMED]
+    for seed in range(options.seeds or race.seeds):
+        run = output / "runs" / f"{name}-{digest}-{seed}"
+        found[run] = Training(
+            run.with_suffix(".yaml"),
+            {run.with_suffix(".json"): partial(publish_json, data={"done": True})},
+            keys=training_of(race, entry, name, output / "sets", run, seed, options.half, target),
+            ranks=entry.ranks,
+            accelerator="cpu",
+            variables={"OMP_NUM_THREADS": str(entry.threads)},
+            is_complete=lambda done: read_json(done) is not None,
+        )
+    return found
 
 
-def _train(entry: Entry, run: Path) -> None:
-    """Train, unless that is done."""
-    done = run.with_suffix(".json")
-    if read_json(done) is None:
-        start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
-        publish_json(done, {"done": True})
+def _train(options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None = None) -> list[Path]:
+    """Train with every seed, unless that is done; return the run directories."""
+    trainings = _trainings(options, race, entry, name, target)
+    collect_all(trainings.values())
+    return list(trainings)
 
 
 def _curve(run: Path, name: str) -> RecordedRun:
@@ -116,15 +88,14 @@ def _curve(run: Path, name: str) -> RecordedRun:
     return RecordedRun(name, [{**one, "seconds": passed} for one, passed in zip(records, seconds, strict=True)])
 
 
-def _picture(race: Race, target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> str:
-    """Return the SVG of held-out losses over seconds, and of the seconds of every seed."""
+def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> Panels:
+    """Return the picture's held-out losses over seconds, and the seconds of every seed."""
     curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
     unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
     seconds = {name: [one.seconds for one in found if one.reached] for name, found in results.items()}
     reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
     title = f"held-out loss, nats; dashed: the target {target:g}"
-    panels = Panels(title, "seconds of steps", curves, target, unigram, ("seconds until the target", reached))
-    return runs_picture(race.title, [panels])
+    return Panels(title, "seconds of steps", curves, target, unigram, ("seconds until the target", reached))
 
 
 def _commit() -> str:
@@ -148,28 +119,27 @@ def _race(options: argparse.Namespace) -> int:
     entries = _chosen(options, race, entries)
     for name, entry in entries.items():
         training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
-    track = _Track(race, options.half, output, options.seeds or race.seeds)
-    track.write(entries[race.baseline], race.baseline, None)  # a full disk is told before the sets are made
+    baseline = entries.pop(race.baseline)
+    for training in _trainings(options, race, baseline, race.baseline, None).values():
+        training.write_config()  # a full disk is told before the sets are made
     changed = _sets(race, folder, output)
-    target, runs = track.train(entries)
+    runs = {race.baseline: _train(options, race, baseline, race.baseline)}
+    target = target_of(runs[race.baseline])
+    runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
     when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["tools/race.py", *options.words])
     lines = [*standings(race, options.half, results), _compared(race, changed)] + [
         record_line(race, name, entry, results, when, f"python {command}")
-        for name, entry in entries.items()
+        for name, entry in {race.baseline: baseline, **entries}.items()
         if all(one.reached for one in results[name])
     ]
-    with publish(output / "race.txt") as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     figures = {name: [asdict(one) for one in found] for name, found in results.items()}
     publish_json(
         output / "race.json", {"target": target, "half": options.half, "changed_sets": changed, "results": figures}
     )
     curves = [_curve(first, name) for name, (first, *_) in runs.items()]
-    write_page(output / "race.svg", _picture(race, target, results, curves))
-    parts = [listing("\n".join(lines)), section("First seed", grid(*heldout_losses(curves, "seconds")))]
-    write_page(output / "race.html", page(race.title, parts))
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    page = [section("First seed", grid(*heldout_losses(curves, "seconds")))]
+    write_report(output, "race", race.title, lines, [_panels(target, results, curves)], page)
     return 0
 
 

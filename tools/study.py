@@ -12,32 +12,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import yaml
 
 from pipeline.charts.drawing import SHADES
 from pipeline.files import publish, read_json
-from pipeline.html_page import grid, listing, page, section, write_page
+from pipeline.html_page import grid, section
 from pipeline.shards import open_shards
-from tools.evaluation.comparison import mean_and_deviation
-from tools.lib.chain import crawl, run_step
+from tools.experiments.comparison import mean_and_deviation
+from tools.experiments.demo_chain import crawl
+from tools.experiments.pair_accuracy import PairTest, pair_table
+from tools.experiments.runner import Training, collect_all, run_step, write_report
+from tools.experiments.study_plan import Plan, Study, Variant, load_study, plan_training
+from tools.experiments.study_scores import batch_losses, loss_of, verdict
 from tools.lib.command import Arguments, positive, run_tool, some_path
-from tools.lib.runs_picture import Panels, runs_picture
+from tools.lib.runs_picture import Panels
 from tools.lib.trained_model import load_trained
-from tools.studies.pairs import PairTest, pair_table
-from tools.studies.plan import Study, Training, Variant, load_study, planned
-from tools.studies.scores import batch_losses, loss_of, verdict
 from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from train.logs.journal import read_lines
-
-__all__ = ["main"]
 
 _PAGES: Final = 1000
 """Most pages of the demo's crawl: all of the documentation."""
@@ -53,39 +50,24 @@ def _sets(folder: Path, output: Path, given: str | None) -> Path:
     return output / "shards" / "corrupt"
 
 
-def _run(
-    name: str, variant: Variant, training: Training, sets: Path, output: Path, test: PairTest | None
-) -> dict[str, Any]:
-    """Train and measure one run, unless that is done; return its figures."""
-    scores = output / "scores" / f"{name}.json"
-    known = read_json(scores) if scores.exists() else None
-    if known is not None and (test is None or "pairs" in known):
-        return dict(known)
-    run = Path(training.config["output"])
-    written = output / "configs" / f"{name}.yaml"
-    written.parent.mkdir(parents=True, exist_ok=True)
-    with publish(written) as temporary:
-        temporary.write_text(yaml.safe_dump(training.config, sort_keys=False), encoding="utf-8")
-    run_step("python", "train/main.py", "--config", written, accelerator=None)
-    trained, most = load_trained(run), int(training.config["evaluate"]["max_rows"])
-    metrics = read_lines(run / "metrics.jsonl")
-    found = {
-        "steps": sum(training.steps),
-        "flops": training.total,
-        "tokens": sum(one["tokens"] for one in metrics[-1:]),
+def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | None, scores: Path) -> None:
+    """Measure a trained run, and write its figures."""
+    run = Path(plan.config["output"])
+    trained, most = load_trained(run), int(plan.config["evaluate"]["max_rows"])
+    figures = {
+        "steps": sum(plan.steps),
+        "flops": plan.total,
+        "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
         "losses": {
             measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), most)
             for measure, chosen in variant.measures.items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
-    scores.parent.mkdir(parents=True, exist_ok=True)
     with publish(scores) as temporary:
-        temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    return found
+        temporary.write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 
 def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Return the measures that any variant has."""
     return list(dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]))
 
 
@@ -113,7 +95,7 @@ def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Ite
         sides = [[np.array(one["losses"][claim.measure]) for one in runs[name]] for name in (claim.lower, claim.higher)]
         judged = verdict(sides[0], sides[1])
         yield (
-            f"{claim.measure}: {claim.lower} below {claim.higher} by {judged.gain:+.3f} "
+            f"{claim.measure}: {claim.lower} below {claim.higher} by {judged.difference:+.3f} "
             f"[{judged.low:+.3f}, {judged.high:+.3f}]: {judged.word}. {claim.said}"
         )
 
@@ -125,9 +107,8 @@ def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
         yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
 
 
-def _picture(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> str:
-    """Return the SVG of losses on the way and at the end, a row for each measure."""
-    rows = []
+def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
+    """Yield a row of the picture for each measure: losses on the way and at the end."""
     for measure in _measures(runs):
         last = {name: losses for name, found in runs.items() if (losses := _losses_of(found, measure))}
         curves = {
@@ -137,8 +118,11 @@ def _picture(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]], firs
         unigram = float(last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"])
         top = max(unigram + 0.3, min(map(min, last.values())) + 0.5)
         title = f"{measure}: nats; dashed: unigram {unigram:.2f}"
-        rows.append(Panels(title, "10¹² FLOPs", curves, unigram, top, (f"{measure} at the end", last)))
-    return runs_picture(study.title, rows)
+        yield Panels(title, "10¹² FLOPs", curves, unigram, top, (f"{measure} at the end", last))
+
+
+def _has_figures(key: str, scores: Path) -> bool:
+    return key in (read_json(scores) or {})
 
 
 def _study(options: argparse.Namespace) -> int:
@@ -147,23 +131,20 @@ def _study(options: argparse.Namespace) -> int:
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
     sets = _sets(folder, output, options.input)
     test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
-    trainings = {
-        f"{name}-{seed}": (variant, planned(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed))
-        for name, variant in variants.items()
-        for seed in range(study.seeds)
-    }
-    os.environ.pop("MASTER_PORT", None)  # runs at the same time need a port each
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a run is a process of its own, with one thread
-        begun = {name: pool.submit(_run, name, *training, sets, output, test) for name, training in trainings.items()}
-        found = {name: run.result() for name, run in begun.items()}
-    runs = {name: [found[f"{name}-{seed}"] for seed in range(study.seeds)] for name in variants}
-    lines = [*_table(study, runs), *pair_table(runs)]
-    with publish(output / "study.txt") as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = {name: [output / f"scores/{name}-{seed}.json" for seed in range(study.seeds)] for name in variants}
+    required, trainings = "losses" if test is None else "pairs", []
+    for name, variant in variants.items():
+        for seed, scores in enumerate(files[name]):
+            plan = plan_training(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed)
+            measure = partial(_write_scores, variant, plan, sets, test)
+            config = output / "configs" / f"{name}-{seed}.yaml"
+            is_complete = partial(_has_figures, required)
+            trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
+    collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
+    runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
     first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
-    write_page(output / "study.svg", _picture(study, runs, first))
-    write_page(output / "study.html", page(study.title, [listing("\n".join(lines)), *_pictures([*first.values()])]))
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    lines, panels = [*_table(study, runs), *pair_table(runs)], [*_panels(runs, first)]
+    write_report(output, "study", study.title, lines, panels, _pictures([*first.values()]))
     return 0
 
 

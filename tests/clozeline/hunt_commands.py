@@ -20,7 +20,7 @@ from tests.clozeline.observed import reading
 from tests.clozeline.run_bench import RunBench
 from tests.distributed import RankPool
 from tests.tools.evaluation.task_runs import tuned_run
-from tools.evaluation.tuned_folder import score_run
+from tools.experiments.finetuning_scores import score_run
 from train.config import TrainConfig
 from train.distributed import World
 from train.failures import explain

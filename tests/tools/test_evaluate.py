@@ -23,7 +23,7 @@ from tests.tools.evaluation.task_runs import (
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
-from tools.evaluation.tuned_folder import comparison_lines, read_scored, score_run
+from tools.experiments.finetuning_scores import comparison_lines, read_scored, score_run
 from tools.explain_batch import main as explain
 from tools.lib.trained_model import load_trained
 from tools.validate_shards import main as validate

@@ -22,7 +22,7 @@ from tests.tools.test_export_model import BERT
 from tools.evaluate import EvaluateOptions, evaluate_run
 from tools.export_model import main as export
 from tools.extract_features import main
-from tools.lib.features import open_features
+from tools.lib.feature_files import open_features
 from tools.lib.trained_model import load_trained
 from train.config import TrainConfig
 from train.distributed import World

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tools.experiments.runner
 import tools.finetune
 from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
@@ -108,7 +109,8 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
             (output / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
             raise ConfigurationError("stopped")
 
-    monkeypatch.setattr(tools.finetune, "run_step", step)
+    for module in (tools.finetune, tools.experiments.runner):
+        monkeypatch.setattr(module, "run_step", step)
     given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
     for words, message, last in (
         (["tasks.max_length=8"], "refused", "sets"), (["steps=-1"], "refused", "train"),

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-import tools.evaluation.task_sequence
+import tools.experiments.runner
+import tools.experiments.task_sequence
 import tools.fisher
 from pipeline.__main__ import main as run_pipeline
 from pipeline.config import load_config
@@ -20,7 +21,7 @@ from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.evaluation.task_runs import tuned_run
 from tools.evaluate import EvaluateOptions, evaluate_run
 from tools.evaluation.heldout_score import heldout_score
-from tools.evaluation.task_sequence import TaskSequence, read_tasks
+from tools.experiments.task_sequence import TaskSequence, read_tasks
 from tools.forgetting import main
 from tools.lib.trained_model import load_trained
 from train.config import TrainConfig
@@ -74,7 +75,7 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
     """The commands of the tool, which run in processes that are there already."""
     seen: list[list[str]] = []
 
-    def step(*command: str | Path, accelerator: str | None = "cpu") -> float:
+    def step(*command: str | Path, **_: object) -> float:
         words = [str(word) for word in command]
         seen.append(words)
         if words[1] == "train/main.py":
@@ -83,7 +84,8 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
             assert tools.fisher.main(words[2:]) == 0
         return 0.0
 
-    monkeypatch.setattr(tools.evaluation.task_sequence, "run_step", step)
+    for module in (tools.experiments.task_sequence, tools.experiments.runner):
+        monkeypatch.setattr(module, "run_step", step)
     return seen
 
 

@@ -14,7 +14,7 @@ from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tools.extract_features import main as extract
-from tools.lib.features import Features, open_features
+from tools.lib.feature_files import Features, open_features
 from tools.neighbours import NeighbourOptions, main, neighbours
 from train.config import TrainConfig
 from train.distributed import World

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.races.small_race import HELDOUT, entry, write_race, write_sets
+from tests.tools.experiments.small_race import HELDOUT, entry, write_race, write_sets
 from tests.train.test_run import start
 from tools import race as tool
-from tools.races.rules import changed_sets
+from tools.experiments import runner
+from tools.experiments.race_rules import changed_sets
 from train.logs.journal import read_lines
 
 
@@ -37,11 +38,11 @@ def test_a_race(
         (tmp_path / f"{name}.yaml").write_text(json.dumps(one), encoding="utf-8")
     monkeypatch.setattr(tool, "_sets", lambda race, *_: changed_sets(race, sets))  # the sets are there already
 
-    def trained(ranks: int, config: Path, *, variables: dict[str, str]) -> None:
-        assert (ranks, variables) == (1, {"OMP_NUM_THREADS": "1"})
+    def trained(ranks: int, config: Path, *, accelerator: str, variables: dict[str, str]) -> None:
+        assert (ranks, accelerator, variables) == (1, "cpu", {"OMP_NUM_THREADS": "1"})
         assert one_rank.run(start, config, []) == [(0, "")]
 
-    monkeypatch.setattr(tool, "start_training", trained)
+    monkeypatch.setattr(runner, "start_training", trained)
     words = [str(folder), "--output", str(output), "--seeds", "1"]
     words += ["--entry", str(tmp_path / "fast.yaml"), "--entry", str(tmp_path / "slow.yaml")]
     assert tool.main(words) == 0
@@ -83,7 +84,7 @@ def test_a_race(
     def never(*_: object, **__: object) -> float:
         raise AssertionError("it was done")
 
-    monkeypatch.setattr(tool, "start_training", never)
+    monkeypatch.setattr(runner, "start_training", never)
     assert tool.main(words) == 0
     assert (output / "race.txt").read_text(encoding="utf-8") == table
     assert tool.main([*words, "--half", "tuning"]) == 1, "runs of its own, which are not done"

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tools.studies.small_study import write_study
+from tests.tools.experiments.small_study import write_study
 from tools import study as tool
 from tools.evaluate import EvaluateOptions, evaluate_texts
-from tools.studies.plan import Ordering, Study
-from tools.studies.scores import loss_of
+from tools.experiments import runner
+from tools.experiments.study_plan import Ordering, Study
+from tools.experiments.study_scores import loss_of
 from train.logs.journal import read_lines
 
 
@@ -78,7 +79,7 @@ def test_losses_are_those_of_the_trainer(
     def never(*_: object, **__: object) -> float:
         raise AssertionError("it was done")
 
-    monkeypatch.setattr(tool, "run_step", never)
+    monkeypatch.setattr(runner, "run_step", never)
     assert tool.main(words) == 0
     assert (tmp_path / "out" / "study.txt").read_text() == with_pairs
     assert with_pairs in capsys.readouterr().out

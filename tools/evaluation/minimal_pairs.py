@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.errors import ConfigurationError, IntegrityError
 from tools.evaluation.local_texts import files_of, json_lines
 from tools.evaluation.ngrams import WordModel
-from tools.lib.text_scores import TextScorer
+from tools.lib.text_likelihoods import TextScorer
 
 __all__ = ["PUBLISHED", "Pair", "pair_lines", "pair_scores", "read_pairs"]
 

@@ -13,7 +13,7 @@ from model.scoring.causal import windowed_log_likelihoods
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from tools.evaluation.local_texts import texts_of_files
-from tools.lib.text_scores import opening, prepared
+from tools.lib.text_likelihoods import opening, prepared
 from tools.lib.trained_model import TrainedModel
 
 __all__ = ["perplexity_lines", "perplexity_scores"]

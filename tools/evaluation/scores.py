@@ -16,13 +16,13 @@ from pipeline.tasks.row_checks import SHOWN_NOTES
 from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
+from tools.evaluation.generation_scores import generated_share, text_scores
 from tools.evaluation.group_units import GROUPED, Grouped
 from tools.evaluation.metrics import Predictions, Scored, degenerate, score
 from tools.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
 from tools.evaluation.predictions import Read, answers_of, predict, predict_share, set_rows, whole
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
-from tools.evaluation.text_scores import generated_share, text_scores
 from tools.evaluation.unit_sums import value_of
 
 __all__ = ["lines_of", "notes_of", "scored_of", "scores_of", "share_of", "text_of", "unit_of"]

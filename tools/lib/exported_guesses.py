@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import IntegrityError
-from tools.lib.chain import run_step
+from tools.experiments.runner import run_step
 
 __all__ = ["compare_guesses", "compared", "export_run"]
 

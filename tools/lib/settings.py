@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TypeVar
 
 from pipeline.config import describe, validate
 from pipeline.configuration.overrides import override
 from tools.lib.command import Arguments
-
-__all__ = ["add_settings", "settings_of"]
 
 S = TypeVar("S")
 
@@ -38,3 +37,14 @@ def settings_of(schema: type[S], words: Sequence[str]) -> S:
     """
     settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
     return settings
+
+
+def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
+    """Return the settings among `key=value` words, and the words with other keys, which another program reads.
+
+    Raises:
+        ConfigurationError: as `settings_of`.
+    """
+    keys = {field.name for field in fields(schema)}  # type: ignore[arg-type]
+    own = [word for word in words if word.partition("=")[0] in keys]
+    return settings_of(schema, own), [word for word in words if word not in own]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from model.scoring.batches import TOKENS
 from pipeline.errors import ConfigurationError
 from pipeline.shards.manifest import ObjectiveFacts
-from tools.lib.text_scores import opening, prepared
+from tools.lib.text_likelihoods import opening, prepared
 from tools.lib.trained_model import TrainedModel
 from tools.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
 

@@ -18,7 +18,7 @@ import yaml
 
 from pipeline.__main__ import main as run_pipeline
 from tests.distributed import ROOT
-from tools.evaluation.tuned_folder import read_by_split
+from tools.experiments.finetuning_scores import read_by_split
 from tools.finetune import main as finetune
 
 SYMBOLS = 16

@@ -10,7 +10,7 @@ import pytest
 from pipeline.errors import ConfigurationError, IntegrityError
 from tools.evaluation.minimal_pairs import Pair, pair_lines, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
-from tools.lib.text_scores import TextScore, TextScorer
+from tools.lib.text_likelihoods import TextScore, TextScorer
 
 PAIRS = [
     Pair("the cat runs", "the cat run", "agreement", "morphology"),

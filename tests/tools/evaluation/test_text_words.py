@@ -10,7 +10,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 import tools.evaluation.text_words
 from pipeline.task_readers import TaskFacts
-from tools.evaluation.text_scores import text_metrics
+from tools.evaluation.generation_scores import text_metrics
 
 
 def test_examples() -> None:

@@ -11,7 +11,7 @@ from pipeline.rows import Ragged, Rows
 from pipeline.tasks.task_rows import record_bytes
 from tests.pipeline.task_readers.reading import reader_of
 from tests.shard_sets import fixed
-from tools.evaluation.text_scores import text_scores
+from tools.evaluation.generation_scores import text_scores
 
 
 def labelled_rows(targets: list[str]) -> Rows:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.tools.lib.test_text_scores import facts
 
 from pipeline.errors import ConfigurationError
-from tests.tools.lib.test_text_scores import facts
 from tests.tools.prompting.prompted_runs import prompted_run
 from tools.prompting.candidates import Cloze
 from tools.prompting.scorers import open_scorer, prepared_modes
