@@ -299,6 +299,14 @@ def test_links_between_pages() -> None:
             assert target.startswith("http") or (page.parent / target).exists(), f"{page}: {target}"
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=relative)
+def test_paths_that_a_page_names_exist(page: Path) -> None:
+    names = re.findall(
+        r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", page.read_text("utf-8")
+    )
+    assert not [name for name in names if not (ROOT / name).exists()]
+
+
 def test_decisions_are_short_and_numbered() -> None:
     decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     assert [path.name[:4] for path in decisions] == [f"{number:04d}" for number in range(1, len(decisions) + 1)]
