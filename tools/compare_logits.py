@@ -20,8 +20,6 @@ from pipeline.tokenizers import load_tokenizer
 from tools.lib.command import Arguments, natural, positive, run_tool, some_path
 from tools.lib.exportable import open_exportable
 
-__all__ = ["largest_difference", "main"]
-
 Logits = Callable[[Tensor], list[Tensor]]
 """Scores of each head, in the order of the heads' names, as classes of transformers have them."""
 

@@ -17,8 +17,6 @@ from tools.experiments.runner import run_step
 from tools.lib.exported_guesses import compared, export_run
 from tools.lib.small_bert import publish_small_bert
 
-__all__ = ["main"]
-
 _OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"
 _OPTIMIZER: Final = "{name: adamw, learning_rate: 1e-3, betas: [0.9, 0.98], eps: 1e-6, weight_decay: 0.01}"
 _STEPS: Final = 400

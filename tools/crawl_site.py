@@ -18,8 +18,6 @@ from tools.crawl.links import start_url
 from tools.crawl.walk import Crawl, CrawlSettings, Tally
 from tools.lib.command import Arguments, positive
 
-__all__ = ["crawl_to_file", "main"]
-
 STOPPED: Final = 75
 
 

@@ -15,8 +15,6 @@ from tools.experiments.demo_chain import crawl, heldout_result, run_chain, train
 from tools.experiments.runner import run_step
 from tools.lib.exported_guesses import compared, export_run
 
-__all__ = ["clearly_below", "main"]
-
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"
 HELDOUT: Final = "corrupt/masked_lm-20/heldout/manifest.json"

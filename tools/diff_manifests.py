@@ -17,8 +17,6 @@ from tools.lib.command import Arguments, Terminal, counted, natural, run_tool, s
 from tools.lib.rewriting import here
 from tools.viewer.output import print_view
 
-__all__ = ["Difference", "differences", "main"]
-
 _ABSENT: Final = "absent"
 _ORDER: Final = "order of "
 _NOT_COMPARED: Final = {"checksum", "code"}

@@ -40,8 +40,6 @@ from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 from train.distributed import World, describe_environment, start
 
-__all__ = ["EvaluateOptions", "evaluate_run", "evaluate_texts", "main"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EvaluateOptions:

@@ -18,8 +18,6 @@ from tools.lib.command import Arguments, natural, run_tool, some_path
 from tools.lib.exportable import Adapted, open_adapted, open_exportable
 from tools.lib.model_folder import refuse_full, write_tensors
 
-__all__ = ["main"]
-
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
 library_name: peft

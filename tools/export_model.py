@@ -25,8 +25,6 @@ from tools.lib.model_folder import refuse_full
 from tools.lib.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from tools.lib.weight_parts import byte_count, write_weights
 
-__all__ = ["main"]
-
 _SPECIALS: Final = "specials in text"
 
 

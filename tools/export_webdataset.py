@@ -27,8 +27,6 @@ from tools.lib.command import Arguments, counted, positive, run_tool, some_path
 from tools.lib.rewriting import new_files
 from tools.lib.shard_rows import readable_blocks
 
-__all__ = ["export", "main"]
-
 _CHECKSUM: Final = slice(148, 155)
 """position of the checksum in a tar header"""
 

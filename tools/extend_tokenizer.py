@@ -31,8 +31,6 @@ from tools.evaluation.local_texts import texts_of_files
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
 from tools.lib.settings import add_settings, settings_of
 
-__all__ = ["ExtendOptions", "extend_tokenizer", "main"]
-
 _SHOWN = 12
 
 

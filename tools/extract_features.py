@@ -27,8 +27,6 @@ from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 
-__all__ = ["ExtractOptions", "extract", "main"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExtractOptions:

@@ -27,8 +27,6 @@ from tools.lib.trained_model import TrainedModel, load_trained
 from train.run_directory import read_config
 from train.sets.datasets import heldout_paths
 
-__all__ = ["Guess", "guesses", "hidden_words", "main", "masked_text"]
-
 SHOWN = 14
 """tokens shown on each side of the masked word"""
 SHORTEST_WORD = 4

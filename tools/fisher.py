@@ -34,8 +34,6 @@ from tools.lib.trained_model import load_trained
 from train.run_directory import read_config
 from train.stream.collate import Collate
 
-__all__ = ["FisherOptions", "main"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class FisherOptions:

@@ -22,8 +22,6 @@ from tools.lib.generation import Settings, continuations, text_of
 from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
 
-__all__ = ["main"]
-
 
 def _run(options: argparse.Namespace) -> int:
     settings = settings_of(Settings, options.overrides)

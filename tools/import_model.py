@@ -20,8 +20,6 @@ from pipeline.published.importing import guesses, import_tokenizer
 from tools.lib.command import Arguments, run_tool, some_path
 from tools.lib.model_folder import TOKENIZER, refuse_full, write_imported
 
-__all__ = ["main"]
-
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 

@@ -25,8 +25,6 @@ from tools.lib.command import Arguments, counted, run_tool, some_path
 from tools.lib.rewriting import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.lib.shard_rows import blocks_of
 
-__all__ = ["main", "merge"]
-
 _SAME: Final = (
     "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",
     "container", "compression",

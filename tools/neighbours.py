@@ -23,8 +23,6 @@ from pipeline.errors import ConfigurationError
 from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.feature_files import Features, open_features
 
-__all__ = ["NeighbourOptions", "main", "neighbours"]
-
 _SHOWN = 60
 """characters of a text that a line shows"""
 

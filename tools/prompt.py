@@ -33,8 +33,6 @@ from tools.prompting.scorers import Mode, open_scorer
 from tools.prompting.template import read_template
 from train.checkpoint.run_weights import find_checkpoint
 
-__all__ = ["PromptOptions", "main", "prompt_run"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PromptOptions:

@@ -29,8 +29,6 @@ from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
 from tools.lib.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from tools.lib.settings import add_settings, settings_of
 
-__all__ = ["PseudoLabelOptions", "chosen", "main", "pseudo_label"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PseudoLabelOptions:

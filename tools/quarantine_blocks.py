@@ -18,8 +18,6 @@ from pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantin
 from tools.lib.command import Arguments, counted, run_tool, some_path
 from tools.lib.rewriting import here
 
-__all__ = ["main", "put_in_quarantine"]
-
 Entries: TypeAlias = list[dict[str, Any]]
 
 

@@ -24,8 +24,6 @@ from tools.lib.command import Arguments, counted, positive, run_tool, some_path
 from tools.lib.rewriting import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.lib.shard_rows import blocks_of
 
-__all__ = ["Form", "form_of", "main", "repack"]
-
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""
 _MAX_ROWS: Final = 65536

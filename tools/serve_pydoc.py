@@ -32,8 +32,6 @@ from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.files import publish
 from tools.lib.command import some_path
 
-__all__ = ["main", "module_names", "render", "serve", "write_pages"]
-
 HOST: Final = "127.0.0.1"
 DENIED: Final = frozenset(
     {

@@ -24,8 +24,6 @@ from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables
 from tools.shard_statistics.tally import Tally, tally
 
-__all__ = ["main", "statistics_page"]
-
 
 def statistics_page(shards: ShardSet, sums: Tally, figures: Sequence[Figures]) -> str:
     """Return the page: pictures of each distribution, then the tables."""

@@ -25,8 +25,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from tools.lib.command import Arguments, Terminal, run_tool, some_path
 
-__all__ = ["LanguageFigures", "main", "measure"]
-
 _BATCH_TEXTS: Final = 256
 _HEADER: Final = (
     "language",

@@ -23,8 +23,6 @@ from tools.validation.restoring import Restoring, check_origin
 from tools.validation.shard_set import check_shard_set
 from tools.validation.tokenizer import vocabulary_for
 
-__all__ = ["main", "validate"]
-
 
 def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
     """Check a set; return a line of figures, which also names what could not be checked.

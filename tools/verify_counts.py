@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from tools.lib.command import Arguments, run_tool, some_path
 from tools.validation.run_counts import check_run
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""

@@ -26,8 +26,6 @@ from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.files import cannot_write, lock, sync
 from tools.crawl.fetch import Exchange, request_target
 
-__all__ = ["Archive", "archive_settings"]
-
 _FIELDS: Final = "application/warc-fields"
 _RENAMED: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
 """New names of headers: the stored body has no chunks any more, so a reader must not find a header that says so."""

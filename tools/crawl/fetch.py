@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["Exchange", "FetchFailedError", "fetch", "request_target"]
-
 _PIECE: Final = 65536
 
 

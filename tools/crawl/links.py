@@ -8,8 +8,6 @@ from typing import Final
 
 from pipeline.errors import ConfigurationError
 
-__all__ = ["find_links", "normalise_url", "site_of", "start_url"]
-
 _PORTS: Final = {"http": 80, "https": 443}
 _UNQUOTED: Final = "!#$%&'()*+,/:;=?@[]~"
 """Signs that stay as they are in a path or query; with `%`, so that a quoted sign is not quoted twice."""

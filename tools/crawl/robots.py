@@ -12,8 +12,6 @@ from typing import Final
 
 from protego import Protego
 
-__all__ = ["Robots"]
-
 _KNOWN: Final = ("user-agent", "allow", "disallow", "crawl-delay")
 _ANOTHER: Final = "another crawler"
 

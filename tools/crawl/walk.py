@@ -15,8 +15,6 @@ from tools.crawl.fetch import Exchange, FetchFailedError, fetch
 from tools.crawl.links import find_links, normalise_url, site_of
 from tools.crawl.robots import Robots
 
-__all__ = ["Crawl", "CrawlSettings", "Tally"]
-
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 REDIRECT_LIMIT: Final = 10
 ROBOTS_BYTES: Final = 512 * 1024

@@ -25,18 +25,6 @@ from tools.evaluation.metrics import Scored
 from tools.evaluation.predictions import windows_of
 from tools.evaluation.unit_sums import Units, mean_units, value_of
 
-__all__ = [
-    "Asked",
-    "answer_metrics",
-    "answer_scores",
-    "answer_units",
-    "exact_match",
-    "normalised",
-    "questions_of",
-    "read_spans",
-    "token_f1",
-]
-
 Window: TypeAlias = tuple[float, int, int, float]
 _LONGEST: Final = 30
 """Tokens of an answer at most (arXiv 1810.04805)."""

@@ -16,8 +16,6 @@ from pipeline.rows import Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.tokenizers import Tokenizer
 
-__all__ = ["BASELINES", "Texts", "baseline_predictions", "parts_of", "shared_words", "texts_of"]
-
 Texts: TypeAlias = list[tuple[str, ...]]
 
 

@@ -23,8 +23,6 @@ from tools.evaluation.text_words import Words, bleu_tokenizer
 from tools.evaluation.unit_sums import CORPUS_METRICS, Units, corpus_metric, corpus_units, mean_units, value_of
 from tools.evaluation.written_answers import has_written_answers, written_scores
 
-__all__ = ["generated_share", "lead", "text_metrics", "text_scores", "text_units", "written_text"]
-
 _UnitsOf: TypeAlias = Callable[[Sequence[str], Sequence[Sequence[str]], str], Units]
 """Numbers of each text, from the texts, the accepted texts and their language"""
 _SPLITTER: Final = Regex(Regex.Options())

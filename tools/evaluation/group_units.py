@@ -11,8 +11,6 @@ from scipy import stats
 
 from tools.evaluation.unit_sums import Units, mean_units
 
-__all__ = ["GROUPED", "Grouped", "parity_units", "question_units", "subset_units"]
-
 Grouped: TypeAlias = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], dict[str, Units]]
 
 

@@ -11,8 +11,6 @@ from pipeline.shards import ShardSet
 from tools.evaluation.predictions import set_rows
 from train.stream.collate import Collate
 
-__all__ = ["heldout_score"]
-
 _BATCH = 32
 
 

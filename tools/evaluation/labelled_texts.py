@@ -25,8 +25,6 @@ from pipeline.tasks.task_rows import Form
 from tools.evaluation.predictions import predict_share
 from tools.evaluation.task_run import TaskRun
 
-__all__ = ["Judged", "judge", "read_texts", "task_reader"]
-
 _CORPUS = "pseudo"
 
 

@@ -14,8 +14,6 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from tools.evaluation.local_texts import files_of, json_lines, text_lines
 from tools.lib.trained_model import TrainedModel
 
-__all__ = ["last_word_lines", "last_word_scores", "read_passages"]
-
 _BATCH: Final = 64
 """Passages that are continued together; none depends on the others."""
 

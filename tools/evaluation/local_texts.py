@@ -12,8 +12,6 @@ from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines, Cut
 from pipeline.formats.limits import Limits
 
-__all__ = ["files_of", "json_lines", "named_texts", "text_lines", "texts_of_files"]
-
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
     """Return a file, or the files of a folder in order, hidden ones left out; names hold one of the endings.

@@ -14,8 +14,6 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from tools.evaluation.local_texts import files_of, json_lines, text_lines
 from tools.lib.trained_model import TrainedModel
 
-__all__ = ["Fact", "fact_lines", "fact_scores", "read_facts", "read_words"]
-
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
 

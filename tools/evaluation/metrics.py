@@ -15,8 +15,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.unit_sums import Units
 
-__all__ = ["METRICS", "Predictions", "Scored", "degenerate", "score"]
-
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
 
 

@@ -14,8 +14,6 @@ from tools.evaluation.local_texts import files_of, json_lines
 from tools.evaluation.ngrams import WordModel
 from tools.lib.text_likelihoods import TextScorer
 
-__all__ = ["PUBLISHED", "Pair", "pair_lines", "pair_scores", "read_pairs"]
-
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms, in percent, by the paper"""
 _FIELDS: Final = ("sentence_good", "sentence_bad", "UID", "linguistics_term")

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["WordModel"]
-
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _START: Final = "\n"
 """before the first word of a text; no word is a line break"""

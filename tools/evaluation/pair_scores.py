@@ -17,8 +17,6 @@ from tools.evaluation.baselines import parts_of, shared_words, texts_of
 from tools.evaluation.predictions import dealt
 from tools.evaluation.task_run import TaskRun
 
-__all__ = ["pair_baselines", "pair_share", "row_baselines"]
-
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
 """Cosines nearer to each other are equal: those of one text in two batches."""

@@ -16,8 +16,6 @@ from tools.evaluation.local_texts import texts_of_files
 from tools.lib.text_likelihoods import opening, prepared
 from tools.lib.trained_model import TrainedModel
 
-__all__ = ["perplexity_lines", "perplexity_scores"]
-
 _TOGETHER = 1 << 17
 """tokens of documents that are read together"""
 

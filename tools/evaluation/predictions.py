@@ -21,8 +21,6 @@ from pipeline.task_readers import TaskFacts
 from tools.evaluation.metrics import Predictions
 from train.stream.collate import Collate
 
-__all__ = ["Read", "answers_of", "dealt", "predict", "predict_share", "set_rows", "whole", "windows_of"]
-
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
 

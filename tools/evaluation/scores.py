@@ -25,8 +25,6 @@ from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
 from tools.evaluation.unit_sums import value_of
 
-__all__ = ["lines_of", "notes_of", "scored_of", "scores_of", "share_of", "text_of", "unit_of"]
-
 
 def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
     """Return what the model says of one process's share of a split, by the number of the row.

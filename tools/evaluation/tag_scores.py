@@ -22,8 +22,6 @@ from tools.evaluation.metrics import Scored
 from tools.evaluation.predictions import windows_of
 from tools.evaluation.unit_sums import Units, entity_units
 
-__all__ = ["Sentence", "read_tags", "sentences_of", "tag_baselines", "tag_metrics", "tag_scores", "tag_units"]
-
 Tags: TypeAlias = list[list[str]]
 _NONE: Final = "O"
 """Tag of a word without tokens: none of an entity; where tags are plain classes it is wrong."""

@@ -17,8 +17,6 @@ from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
 
-__all__ = ["TaskRun", "open_task_run"]
-
 _MANIFEST: Final = "manifest.json"
 
 

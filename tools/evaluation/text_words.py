@@ -8,8 +8,6 @@ from typing import Final
 
 from pipeline.text.normal_form import is_unspaced
 
-__all__ = ["Words", "bleu_tokenizer"]
-
 _TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
 """sacrebleu's tokenizers of languages; `ja-mecab` would need MeCab"""
 _SHARE: Final = 0.25

@@ -10,8 +10,6 @@ from sacrebleu.metrics import BLEU, CHRF
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, Entities
 
-__all__ = ["CORPUS_METRICS", "Units", "corpus_metric", "corpus_units", "entity_units", "mean_units", "value_of"]
-
 Units: TypeAlias = list[list[float]]
 """For each unit numbers that add up over units."""
 CORPUS_METRICS: Final[Mapping[str, Any]] = {"bleu": BLEU, "chrf": CHRF}

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.metrics import METRICS, Predictions, Scored, degenerate, score
 
-__all__ = ["has_written_answers", "written_scores"]
-
 
 def has_written_answers(facts: TaskFacts) -> bool:
     """Return whether the texts of a task name classes or numbers, such as those of `text_glue`."""

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import ModelError
-from pipeline.command import Parser, Terminal, guarded
-
-__all__ = ["Arguments", "IntermixedArguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
+from pipeline.command import Parser, guarded
+from pipeline.command import Terminal as Terminal
 
 
 class Arguments(Parser):

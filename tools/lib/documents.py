@@ -15,8 +15,6 @@ from pipeline.errors import IntegrityError
 from pipeline.repair import repair_of
 from pipeline.shards.token_set import document_table
 
-__all__ = ["document_tables", "documents_at", "find_documents", "read_table", "uid_keys"]
-
 
 def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
     """Return uids [n, 16] as one value each, [n]; all have 16 bytes, so trailing zeros do not matter."""

@@ -23,8 +23,6 @@ from train.checkpoint.state import read_state
 from train.run_directory import read_config
 from train.sets.recorded_sets import RecordedSet, tokenizer_of_run
 
-__all__ = ["Adapted", "Exportable", "open_adapted", "open_exportable"]
-
 
 @dataclass(frozen=True)
 class Exportable:

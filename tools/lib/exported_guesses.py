@@ -12,8 +12,6 @@ from typing import Final
 from pipeline.errors import IntegrityError
 from tools.experiments.runner import run_step
 
-__all__ = ["compare_guesses", "compared", "export_run"]
-
 _CLOSE: Final = 1e-4
 """Largest difference of two probabilities."""
 

@@ -26,17 +26,6 @@ from pipeline.tokenizers import Encoding
 from tools.lib.text_likelihoods import opening, word_spans
 from tools.lib.trained_model import TrainedModel
 
-__all__ = [
-    "FEATURES",
-    "MANIFEST",
-    "Extraction",
-    "Features",
-    "Pool",
-    "Precision",
-    "open_features",
-    "write_features",
-]
-
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
 """token: a vector for each token of the text; first_subword: for each word, its first token's; the others are one for a
 text, of all its tokens, special ones included"""

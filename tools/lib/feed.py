@@ -24,8 +24,6 @@ from train.stream.mixture import Key, Phase
 from train.stream.phases import Input, distinct_sets, open_phases, read_phases
 from train.stream.reading_order import ReadingOrder, Visit
 
-__all__ = ["STATES", "VARIANTS", "Feed", "State", "add_feed_arguments", "open_feed"]
-
 T = TypeVar("T")
 State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {

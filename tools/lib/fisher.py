@@ -20,8 +20,6 @@ from model.heads.classification import Classification
 from model.loss import gather_labels
 from pipeline.errors import ConfigurationError
 
-__all__ = ["diagonal_fisher", "refuse_undrawable"]
-
 
 def diagonal_fisher(
     model: nn.Module, examples: Iterable[Mapping[str, Tensor]], seed: int, *, empirical: bool = False

@@ -16,8 +16,6 @@ from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer
 from tools.lib.trained_model import TrainedModel
 
-__all__ = ["Settings", "continuations", "prompt_ids", "text_of"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Settings(Decoding):

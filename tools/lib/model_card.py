@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["model_card"]
-
 _FRONT = """---
 library_name: transformers
 license: {licence}

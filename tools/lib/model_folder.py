@@ -17,8 +17,6 @@ from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import file_hash, publish, publish_json
 from pipeline.sealed_json import sealed
 
-__all__ = ["TOKENIZER", "refuse_full", "write_imported", "write_tensors"]
-
 TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
 

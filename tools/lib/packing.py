@@ -20,8 +20,6 @@ from pipeline.shards import Manifest, ShardSet
 from pipeline.splits import is_heldout
 from tools.lib.documents import document_tables, read_table, uid_keys
 
-__all__ = ["Packing", "packing_of", "sample_manifest"]
-
 _UID_BYTES: Final = 16
 
 

@@ -14,8 +14,6 @@ from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from pipeline.shards.store import as_url, local_path
 
-__all__ = ["carried", "here", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
-
 _CARRIED: Final = (
     "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
 )  # fmt: skip

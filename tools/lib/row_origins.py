@@ -11,8 +11,6 @@ from tools.lib.documents import find_documents
 from tools.lib.packing import packing_of, sample_manifest
 from tools.lib.shard_rows import PAIR_LABEL, PARTNER, find_rows
 
-__all__ = ["BlockRow", "documents_of", "partners_of"]
-
 BlockRow: TypeAlias = tuple[int, int]
 """Number of a block, over all shards, and row in it."""
 

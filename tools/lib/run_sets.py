@@ -19,16 +19,6 @@ from tools.lib.settings import settings_of
 from train.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets
 from train.stream.config import DataConfig
 
-__all__ = [
-    "SET_PATHS_HELP",
-    "SetPaths",
-    "described_sets",
-    "locate_sets",
-    "missing_sets",
-    "open_first_set",
-    "split_set_paths",
-]
-
 SET_PATHS_HELP: Final = (
     "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
 )

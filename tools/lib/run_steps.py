@@ -9,9 +9,6 @@ from typing import Final, NamedTuple
 from pipeline.errors import ConfigurationError
 from train.stream.mixture import Timeline
 
-__all__ = ["RunSteps", "Step"]
-
-
 _NOT_RECORDED: Final = (
     "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one with log.every=1"
 )

@@ -9,8 +9,6 @@ from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
 from pipeline.files import publish_json
 
-__all__ = ["POOLINGS", "check_pooling", "write_modules"]
-
 POOLINGS: Final = ("mean", "cls")
 _MODULES: Final = (("", "Transformer"), ("1_Pooling", "Pooling"))
 

@@ -17,8 +17,6 @@ from tools.lib.command import counted
 from tools.lib.documents import uid_keys
 from tools.lib.packing import packing_of, sample_manifest
 
-__all__ = ["PAIR_LABEL", "PARTNER", "StoredRow", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
-
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
 """column of sample sets of pairs: the document of the second half"""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from pipeline.errors import ConfigurationError
 
-__all__ = ["publish_small_bert", "small_vocabulary"]
-
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROWS = 128
 

@@ -7,8 +7,6 @@ from pipeline.objectives import Objective, build_objective
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["stored_objective"]
-
 
 def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
     """Return the objective of a manifest; options that had other names in earlier versions are accepted.

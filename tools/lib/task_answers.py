@@ -7,8 +7,6 @@ import json
 from pipeline.rows import Row
 from pipeline.task_readers import TaskFacts
 
-__all__ = ["answer_of"]
-
 
 def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
     """Return `label`, `target`, `tags` or `answer` with its meaning; nothing for a row or a set without one.

@@ -19,17 +19,6 @@ from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Encoding
 from tools.lib.trained_model import TrainedModel
 
-__all__ = [
-    "Score",
-    "TextScore",
-    "TextScorer",
-    "open_scorer",
-    "opening",
-    "ready_scores",
-    "word_spans",
-    "words_of",
-]
-
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: log-likelihood from the left; pll: each token masked alone (arXiv 1910.14659); pll_word: with the later
 tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: each masked alone and read at the place before (arXiv

@@ -24,8 +24,6 @@ from train.errors import CheckpointError
 from train.run_directory import read_config
 from train.sets.recorded_sets import RecordedSet, tokenizer_of_run
 
-__all__ = ["TrainedModel", "load_checkpoint", "load_trained"]
-
 
 @dataclass(frozen=True)
 class TrainedModel:

@@ -13,8 +13,6 @@ from torch import Tensor
 from pipeline.files import publish_json
 from tools.lib.model_folder import write_tensors
 
-__all__ = ["byte_count", "divide", "write_weights"]
-
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 

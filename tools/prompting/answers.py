@@ -13,8 +13,6 @@ from tools.prompting.candidates import Candidate, Scorer
 from tools.prompting.rows import PromptRow
 from tools.prompting.template import Prompt, Template, prompt_of
 
-__all__ = ["Answered", "Normalise", "answer_rows"]
-
 Normalise: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
 """sum of a word's log-probabilities; by its tokens; by its bytes of UTF-8; less the sum after a prompt whose fields
 have no content (arXiv 2102.09690)"""

@@ -22,8 +22,6 @@ from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Encoding, Tokenizer
 from tools.prompting.template import Prompt
 
-__all__ = ["Answer", "Candidate", "Causal", "Cloze", "Masks", "Scorer"]
-
 Masks: TypeAlias = Literal["left_to_right", "independent"]
 """of a word of several tokens: each is predicted with the later ones masked, or with all of them masked"""
 

@@ -12,8 +12,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash, mix
 from tools.prompting.rows import PromptRow
 
-__all__ = ["Demonstrations", "Selection"]
-
 Selection: TypeAlias = Literal["random", "balanced", "fixed"]
 
 

@@ -12,8 +12,6 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from tools.prompting.answers import Answered
 from tools.prompting.rows import PromptRow
 
-__all__ = ["metrics_of", "prediction_lines", "prompt_lines", "prompt_scores"]
-
 
 def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, Any]:
     """Return the scores over the rows with a label, and what was counted.

@@ -14,8 +14,6 @@ from pipeline.errors import ConfigurationError
 from tools.evaluation.local_texts import json_lines, text_lines
 from tools.prompting.template import Template
 
-__all__ = ["PromptRow", "PromptRows", "read_rows"]
-
 
 @dataclass(frozen=True)
 class PromptRow:

@@ -12,8 +12,6 @@ from tools.lib.text_likelihoods import opening, prepared
 from tools.lib.trained_model import TrainedModel
 from tools.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
 
-__all__ = ["Mode", "open_scorer", "prepared_modes"]
-
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: the text goes on with it; answer: an encoder-decoder writes it"""
 

@@ -13,8 +13,6 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, load_config
 
-__all__ = ["LABEL", "Prompt", "Template", "prompt_of", "read_template"]
-
 LABEL = "label"
 """Name of the place of the label's words."""
 

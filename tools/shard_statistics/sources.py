@@ -16,8 +16,6 @@ from pipeline.shards import Manifest, ShardSet, open_shards
 from tools.lib.documents import uid_keys
 from tools.lib.shard_rows import readable_blocks
 
-__all__ = ["Sources", "find_sources"]
-
 _UNKNOWN: Final = "unknown"
 
 

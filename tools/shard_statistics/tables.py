@@ -14,8 +14,6 @@ from pipeline.shards import Manifest, ShardSet
 from tools.lib.command import counted
 from tools.shard_statistics.tally import Tally, mean, named, quantile
 
-__all__ = ["Figures", "tables"]
-
 Cells: TypeAlias = tuple[str | int | float, ...]
 
 _SHARES: Final = (0.5, 0.9, 0.99)

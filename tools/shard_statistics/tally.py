@@ -15,8 +15,6 @@ from pipeline.shards.columns import holds_ids
 from tools.lib.shard_rows import readable_blocks
 from tools.shard_statistics.sources import Sources
 
-__all__ = ["Tally", "mean", "named", "quantile", "tally"]
-
 Counts = NDArray[np.int64]
 
 _ONE: Final = 2

@@ -26,8 +26,6 @@ from tools.validation.masked_rules import MASKED_CHECKS
 from tools.validation.pair_rules import PAIR_CHECKS
 from tools.validation.task_rules import TASK_CHECKS
 
-__all__ = ["BASE_COLUMNS", "check_rows"]
-
 Problem = tuple[int, str]
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}

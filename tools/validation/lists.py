@@ -9,19 +9,6 @@ from pipeline.arrays import Bool
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 
-__all__ = [
-    "as_ranks",
-    "first_not_ascending",
-    "first_not_permutation",
-    "first_of_values",
-    "first_outside",
-    "first_row",
-    "first_without_zero",
-    "rank_in_row",
-    "row_of_values",
-    "special_ids",
-]
-
 
 def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
     """Return the row of each value, shape [values]."""

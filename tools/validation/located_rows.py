@@ -8,8 +8,6 @@ from pathlib import Path
 from pipeline.errors import IntegrityError
 from pipeline.rows import Rows
 
-__all__ = ["LocatedRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocatedRows:

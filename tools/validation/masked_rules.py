@@ -19,8 +19,6 @@ from tools.validation.lists import (
 )
 from tools.validation.located_rows import LocatedRows
 
-__all__ = ["MASKED_CHECKS"]
-
 Problem = tuple[int, str]
 
 

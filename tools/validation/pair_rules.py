@@ -13,8 +13,6 @@ from pipeline.shards import Manifest
 from tools.validation.lists import first_row
 from tools.validation.located_rows import LocatedRows
 
-__all__ = ["PAIR_CHECKS"]
-
 Problem = tuple[int, str]
 
 _PAIR_FRAME: Final = 3

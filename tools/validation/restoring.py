@@ -15,8 +15,6 @@ from pipeline.vocabulary import Vocabulary
 from tools.lib.stored_objective import stored_objective
 from tools.validation.located_rows import LocatedRows
 
-__all__ = ["Restoring", "check_origin"]
-
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:
     """Check that an example set was made from a sample set, and that every sample is an example or counted as skipped.

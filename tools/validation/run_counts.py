@@ -26,8 +26,6 @@ from pipeline.vocabulary import Vocabulary
 from tools.validation.shard_set import check_shard_set
 from tools.validation.stage_counts import counted_again, task_counts
 
-__all__ = ["check_run"]
-
 _REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
 _BALANCES: Final = (
     (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),

@@ -17,9 +17,6 @@ from pipeline.shards.columns import holds_ids
 from tools.validation.invariants import BASE_COLUMNS, check_rows
 from tools.validation.located_rows import LocatedRows
 
-__all__ = ["Findings", "check_shard_set"]
-
-
 _CODES: Final = {
     "language": ("tokens_by_language", "languages"),
     "source_group": ("tokens_by_source", "source_groups"),

@@ -23,8 +23,6 @@ from pipeline.shards.token_set import find_token_counts
 from pipeline.splits import is_heldout
 from pipeline.task_readers import facts_of
 
-__all__ = ["counted_again", "shares", "task_counts"]
-
 Counted: TypeAlias = Iterator[tuple[str, object, object]]
 """A count's name, its value in the report, and the value computed again."""
 

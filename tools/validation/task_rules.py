@@ -12,8 +12,6 @@ from pipeline.task_readers import facts_of
 from tools.validation.lists import first_not_ascending, first_of_values, first_outside, first_row
 from tools.validation.located_rows import LocatedRows
 
-__all__ = ["TASK_CHECKS"]
-
 Problem = tuple[int, str]
 _ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}
 

@@ -13,8 +13,6 @@ from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 from tools.lib.set_tokenizer import tokenizer_folder
 
-__all__ = ["vocabulary_for"]
-
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:
     """Return the vocabulary of a set's tokenizer, compared with the manifest; None if no folder above the set has it.
