@@ -6,7 +6,7 @@ import torch
 import torch._dynamo  # loaded by the first optimizer otherwise
 
 import train.command
-from pipeline.charts.drawing import canvas
+from pipeline.charts import canvas
 from train.distributed import load_deepspeed
 
 torch.set_num_threads(1)

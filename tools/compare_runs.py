@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from pipeline.charts.drawing import SHADES
+from pipeline.charts import SHADES
 from pipeline.configuration.redaction import redacted
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError

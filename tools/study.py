@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.charts.drawing import SHADES
+from pipeline.charts import SHADES
 from pipeline.files import publish, read_json
 from pipeline.html_page import grid, section
 from pipeline.shards import open_shards

@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.charts.bars import Bar, Step, bars, funnel, shares
-from pipeline.charts.curves import histogram
+from pipeline.charts import Bar, Step, bars, funnel, histogram, shares
 from pipeline.errors import IntegrityError, StorageError
 from pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
 from pipeline.execution.plan import PLAN_STAGE

@@ -1,25 +1,22 @@
-"""A picture of trainings side by side: losses on the way, and a figure of each seed at the end, from low to high."""
+"""Draw trainings side by side: losses during training, and the final figure of each seed, best mean on top."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pipeline.charts import render_svg
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Panels", "runs_picture"]
+    from matplotlib.figure import Figure
 
 _WIDTH: Final = 10.0
 """Inches from left to right."""
 _LINE: Final = 0.22
 """Inches of a line of figures."""
 _PARAMETERS: Final[Any] = {
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "clozeline",  # equal data give equal bytes
-    "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -51,53 +48,44 @@ class Panels:
 
 
 def runs_picture(title: str, rows: Sequence[Panels]) -> str:
-    """Return an SVG; equal figures give equal bytes.
-
-    Args:
-        title: above all.
-        rows: from top to bottom; each has a training.
-    """
+    """Return the SVG of rows of panels; a training has the same color in all of them."""
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(name for one in rows for name in one.curves))
     palette = mpl.colormaps["tab10" if len(names) <= mpl.colormaps["tab10"].N else "tab20"]
-    colours = {name: mpl.colors.to_hex(palette(number % palette.N)) for number, name in enumerate(names)}
+    colors = {name: mpl.colors.to_hex(palette(number % palette.N)) for number, name in enumerate(names)}
     heights = [max(1.6, _LINE * len(one.curves) + 0.6) for one in rows]
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a user's own settings must not change the picture
-        mpl.rcParams.update(_PARAMETERS)
-        drawn = Figure(figsize=(_WIDTH, sum(heights) + 0.4), layout="constrained")
-        drawn.suptitle(title)
-        axes = drawn.subplots(len(rows), 2, squeeze=False, height_ratios=heights)
+
+    def draw(figure: Figure) -> None:
+        figure.set_layout_engine("constrained")
+        figure.suptitle(title)
+        axes = figure.subplots(len(rows), 2, squeeze=False, height_ratios=heights)
         for (left, right), panels in zip(axes, rows, strict=True):
-            _on_the_way(left, panels, colours)
-            _at_the_end(right, *panels.figures, colours)
-        stream = io.StringIO()
-        drawn.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator")))
-    return stream.getvalue()
+            _draw_curves(left, panels, colors)
+            _draw_figures(right, *panels.figures, colors)
+
+    return render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw)
 
 
-def _on_the_way(axes: Axes, panels: Panels, colours: Mapping[str, str]) -> None:
-    """Draw the curves, as far as they are below the top."""
+def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:
     for name, points in panels.curves.items():
-        axes.plot(*zip(*points, strict=True), color=colours[name], linewidth=1.3, marker=".", markersize=4)
+        axes.plot(*zip(*points, strict=True), color=colors[name], linewidth=1.3, marker=".", markersize=4)
     axes.axhline(panels.level, color="0.4", linewidth=1, linestyle="--")
     axes.set_ylim(min(loss for points in panels.curves.values() for _, loss in points) - 0.1, panels.top)
     axes.set_title(panels.title, fontsize=9)
     axes.set_xlabel(panels.axis)
 
 
-def _at_the_end(axes: Axes, title: str, figures: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> None:
-    """Draw the figures, the lowest mean on top, with a point for each seed."""
+def _draw_figures(axes: Axes, title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> None:
+    """Draw a point for each seed; the lowest mean is on top."""
     means = {name: sum(values) / len(values) for name, values in figures.items()}
     order = sorted(means, key=lambda name: (-means[name], name))
     for line, name in enumerate(order):
         values = figures[name]
-        axes.scatter(values, [line] * len(values), s=22, color=colours[name])
+        axes.scatter(values, [line] * len(values), s=22, color=colors[name])
         axes.annotate(f"{means[name]:.4g}", (max(values), line), (6, -3), textcoords="offset points", fontsize=8)
     axes.set_title(title, fontsize=9)
     axes.set_yticks(range(len(order)), order)
     for tick, name in zip(axes.get_yticklabels(), order, strict=True):
-        tick.set_color(colours[name])
+        tick.set_color(colors[name])
     axes.margins(x=0.15, y=0.06)

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.charts.bars import bars, shares
-from pipeline.charts.curves import Series, histogram, lines
+from pipeline.charts import Series, bars, histogram, lines, shares
 from pipeline.shards import Manifest
 from tools.shard_statistics.tally import Tally, named, quantile
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.charts.curves import Series, areas, lines
+from pipeline.charts import Series, areas, lines
 from train.logs.display import counted, heldout_title
 from train.logs.journal import read_lines
 
