@@ -264,7 +264,7 @@ def canvas(height: int, paint: Paint) -> str:
     return _svg(height, place)
 
 
-def render_svg(width: float, height: float, parameters: Mapping[str, Any], draw: Callable[[Figure], None]) -> str:
+def render_svg(width: float, height: float, parameters: Any, draw: Callable[[Figure], None]) -> str:
     """Return matplotlib's SVG of a figure of some inches; equal data give equal bytes, whatever the user has set."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -1,18 +1,16 @@
 """Draw the flow of the data: `python tools/draw_flow.py [--output FILE]`.
 
-The stages, their order, what each does and where its algorithms are come from the folders: the picture shows what the
-code holds. `make docs` writes docs/pictures/flow.svg.
+Stages, their order, what each does and which algorithms it chooses from are read from the code. `make docs` writes
+docs/pictures/flow.svg.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import itertools
 import re
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,12 +19,10 @@ from pipeline.execution.order import all_stages
 from pipeline.html_page import write_page
 from tools.lib.command import Arguments, run_tool
 
-__all__ = ["draw", "main"]
-
 _ROOT: Final = Path(__file__).parents[1]
-_COLUMNS, _WIDTH, _GAP, _MARGIN = 3, 260, 30, 30
+_WIDTH, _INDENT, _GAP, _MARGIN = 840, 150, 20, 30
 _LINE: Final = 17
-_CHARACTERS: Final = 33
+_CHARACTERS: Final = 92
 """Characters of a line in a box; the font is monospaced."""
 _STYLE: Final = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330}
@@ -37,42 +33,40 @@ text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330
 .paper{fill:#11151b}.box{fill:#11151b;stroke:#7eaefc}.arrow{stroke:#7eaefc}.head{fill:#7eaefc}}"""
 
 
-@dataclass(frozen=True)
-class _Box:
-    """A step of the flow: its name, a clause about it, and the folders whose algorithms it can take."""
+class Box(NamedTuple):
+    """A step of the flow: its name, a clause about it, and the folders whose algorithms it chooses from."""
 
     name: str
     does: str
     registries: Sequence[str] = ()
 
-    @property
     def lines(self) -> list[tuple[str, str]]:
-        """Class and text of each line."""
-        folders = "".join(f"{registry}/ " for registry in self.registries)
-        texts = {"": self.does, "muted": folders}
+        """Return CSS class and text of each line."""
+        texts = {"": self.does, "muted": "".join(f"{registry}/ " for registry in self.registries)}
         return [(kind, line) for kind, text in texts.items() for line in textwrap.wrap(text, _CHARACTERS)]
 
 
-class _Row(NamedTuple):
-    """A row of boxes: its upper and lower edge, and the number of boxes."""
-
-    top: int
-    bottom: int
-    boxes: int
-
-
 def draw() -> str:
-    """Return the picture as SVG."""
-    frames = [("python -m pipeline --config RECIPE", _stages()), ("deepspeed train/main.py --config FILE", _training())]
-    parts, top, rows = [], _MARGIN // 2, []
-    for title, boxes in frames:
-        drawn, placed, height = _frame(title, boxes, top)
-        parts += drawn
-        rows += placed
+    """Return the picture as SVG: a frame for each command, its steps from top to bottom."""
+    frames = {"python -m pipeline --config RECIPE": _stages(), "deepspeed train/main.py --config FILE": _training()}
+    parts: list[str] = []
+    top, arrow_from = _MARGIN // 2, 0
+    for title, boxes in frames.items():
+        y = top + 38
+        steps: list[str] = []
+        for box in boxes:
+            if arrow_from:
+                steps += _arrow(arrow_from, y)
+            arrow_from = y + 16 + _LINE * max(1, len(box.lines()))
+            steps += _draw_box(box, y, arrow_from - y)
+            y = arrow_from + _GAP
+        height = arrow_from + 14 - top
+        frame = f'x="{_MARGIN - 14}" y="{top}" width="{_WIDTH + 28}" height="{height}" rx="8"'
+        parts += [f'<rect class="frame" {frame}/>', _text(_MARGIN + _WIDTH, top + 22, "name title", title), *steps]
         top += height + _MARGIN // 2
-    for row, following in itertools.pairwise(rows):
-        parts += _next_row(row, following.top)
-    width = _COLUMNS * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
+    # the arrow between the commands crosses the border of a frame: frames are drawn first
+    parts.sort(key=lambda part: "frame" not in part)
+    width = _WIDTH + 2 * _MARGIN
     size = f'viewBox="0 0 {width} {top}" width="{width}" height="{top}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     about = "<title>Flow of the data: stages of the pipeline, then training</title>"
@@ -80,7 +74,25 @@ def draw() -> str:
     return "\n".join([head, about, f"<style>{_STYLE}</style>", paper, *parts, "</svg>"]) + "\n"
 
 
-def _stages() -> list[_Box]:
+def _draw_box(box: Box, y: int, height: int) -> Iterator[str]:
+    yield f'<rect class="box" x="{_MARGIN}" y="{y}" width="{_WIDTH}" height="{height}" rx="6"/>'
+    yield _text(_MARGIN + 10, y + 21, "name", box.name)
+    for number, (kind, line) in enumerate(box.lines()):
+        yield _text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
+
+
+def _arrow(start: int, end: int) -> Iterator[str]:
+    x = _MARGIN + 40
+    yield f'<path class="arrow" d="M{x} {start}V{end - 8}"/>'
+    yield f'<path class="head" d="M{x} {end}l-5 -9h10z"/>'
+
+
+def _text(x: int, y: int, kind: str, text: str) -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{x}" y="{y}"{style}>{escape(text)}</text>'
+
+
+def _stages() -> list[Box]:
     """Return a box for each stage: the first clause of its docstring, and the registries that it chooses from.
 
     A registry belongs to the first stage whose `stage.py` names it, else to the last stage that names it at all.
@@ -93,7 +105,7 @@ def _stages() -> list[_Box]:
     for folder in reversed(folders):
         owners |= dict.fromkeys(_registries(folder / "stage.py"), folder.name)
     return [
-        _Box(
+        Box(
             folder.name,
             _clause(folder / "stage.py"),
             [registry for registry in sorted(owners) if owners[registry] == folder.name],
@@ -102,12 +114,12 @@ def _stages() -> list[_Box]:
     ]
 
 
-def _training() -> list[_Box]:
+def _training() -> list[Box]:
     train, model = _ROOT / "train", _ROOT / "model"
     return [
-        _Box("stream", _clause(train / "stream" / "stream.py")),
-        _Box("model", _clause(model / "build.py"), _registries_in(model)),
-        _Box("loop", _clause(train / "loop.py"), _registries_in(train)),
+        Box("stream", _clause(train / "stream" / "stream.py")),
+        Box("model", _clause(model / "build.py"), _registries_in(model)),
+        Box("loop", _clause(train / "loop.py"), _registries_in(train)),
     ]
 
 
@@ -127,50 +139,6 @@ def _registries(file: Path) -> set[str]:
 def _registries_in(package: Path) -> list[str]:
     """Return the folders of algorithms to choose from: only these hold `_private.py` bases."""
     return sorted({base.parent.name for base in package.glob("*/_[!_]*.py")})
-
-
-def _frame(title: str, boxes: Sequence[_Box], top: int) -> tuple[list[str], list[_Row], int]:
-    """Return a command with its boxes in rows, the rows, and the height."""
-    right = _MARGIN + _COLUMNS * (_WIDTH + _GAP) - _GAP
-    parts, placed, y = [_text(right, top + 22, "name title", title)], [], top + 38
-    for first in range(0, len(boxes), _COLUMNS):
-        row = boxes[first : first + _COLUMNS]
-        height = 34 + _LINE * max(len(box.lines) for box in row)
-        for column, box in enumerate(row):
-            x, middle = _MARGIN + column * (_WIDTH + _GAP), y + height // 2
-            parts += _box(box, x, y, height)
-            if column:
-                parts += _arrow(f"M{x - _GAP} {middle}h{_GAP - 8}", x, middle, 0)
-        placed.append(_Row(y, y + height, len(row)))
-        y += height + _GAP
-    height = y - _GAP + 14 - top
-    frame = (
-        f'<rect class="frame" x="{_MARGIN - 14}" y="{top}" width="{right - _MARGIN + 28}" height="{height}" rx="8"/>'
-    )
-    return [frame, *parts], placed, height
-
-
-def _next_row(row: _Row, top: int) -> list[str]:
-    """Return the arrow from the last box of a row to the first one of the next."""
-    last, first = _MARGIN + (row.boxes - 1) * (_WIDTH + _GAP) + _WIDTH // 2, _MARGIN + _WIDTH // 2
-    return _arrow(f"M{last} {row.bottom}v{_GAP // 2}H{first}V{top - 8}", first, top, 90)
-
-
-def _box(box: _Box, x: int, y: int, height: int) -> list[str]:
-    lines = [("name", box.name), *box.lines]
-    texts = [_text(x + 10, y + 21 + _LINE * place, kind, line) for place, (kind, line) in enumerate(lines)]
-    return [f'<rect class="box" x="{x}" y="{y}" width="{_WIDTH}" height="{height}" rx="6"/>', *texts]
-
-
-def _arrow(path: str, x: int, y: int, degrees: int) -> list[str]:
-    """Return a line and the head at its end, which points to (x, y)."""
-    head = f'<path class="head" transform="translate({x} {y}) rotate({degrees})" d="M0 0l-9 -5v10z"/>'
-    return [f'<path class="arrow" d="{path}"/>', head]
-
-
-def _text(x: int, y: int, kind: str, text: str) -> str:
-    style = f' class="{kind}"' if kind else ""
-    return f'<text x="{x}" y="{y}"{style}>{escape(text)}</text>'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
