@@ -1,7 +1,9 @@
 """Measure what a run's weights matter for: `python tools/fisher.py RUN output=FILE [rows=256] [data=SHARDS]`.
 
-Writes the diagonal of the Fisher information and the weights, which the regularizer `ewc` of a later training takes.
-Labels are drawn from the model; `empirical=true` takes those of the data, which is another quantity.
+Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)² (arXiv 1612.00796,
+section 2), which the regularizer `ewc` of a later training takes. Labels y are drawn from the model; `empirical=true`
+takes those of the data, which is another quantity (arXiv 1905.12558). Gradients are squared example by example: the
+square of a batch's mean gradient is smaller by about the size of the batch.
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
+from torch import Tensor, nn
 
+from model.draws import own_generator
+from model.heads._head import Head
+from model.heads._label_head import LabelHead
+from model.heads.classification import Classification
+from model.loss import gather_labels
 from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet, open_shards
 from tools.lib.command import Arguments, run_tool, some_path
-from tools.lib.fisher import diagonal_fisher, refuse_undrawable
 from tools.lib.model_folder import write_tensors
 from tools.lib.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
 from tools.lib.settings import add_settings, settings_of
@@ -63,6 +70,63 @@ def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Te
         for _, row in in_block:
             columns = {name: block.columns[name].take(np.array([row])) for name in collate.columns}
             yield collate(columns, np.ones(1, np.float32))
+
+
+def diagonal_fisher(
+    model: nn.Module, examples: Iterable[Mapping[str, Tensor]], seed: int, *, empirical: bool = False
+) -> dict[str, Tensor]:
+    """Return the mean squared gradient of the log-probability of labels, by parameter.
+
+    Args:
+        model: in evaluation mode, with heads of which `refuse_undrawable` refuses none, unless `empirical`.
+        examples: batches of one row.
+        seed: of the labels that are drawn; each example has a generator of its own.
+        empirical: take the labels of the data.
+    """
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    count = 0
+    for count, tensors in enumerate(examples, 1):
+        labelled = tensors if empirical else _drawn(model, tensors, own_generator(seed, f"labels of example {count}"))
+        loss = torch.stack([loss.total for loss in model(labelled).values()]).sum()
+        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, found, strict=True):
+            if gradient is not None:
+                squares[name] += gradient.square()
+    return {name: total / max(1, count) for name, total in squares.items()}
+
+
+def refuse_undrawable(heads: Mapping[str, Head]) -> None:
+    """Raise a ConfigurationError unless there is one head, and it has a distribution from which labels can be drawn."""
+    if len(heads) > 1:
+        raise ConfigurationError(
+            f"model.heads: labels are drawn from one head, this model has {', '.join(heads)}; set empirical=true, "
+            "which takes those of the data"
+        )
+    for name, head in heads.items():
+        classes = isinstance(head, Classification) and not head.options.multi_label
+        if not (isinstance(head, LabelHead) or classes):
+            raise ConfigurationError(
+                f"model.heads.{name}: labels cannot be drawn from it; set empirical=true, which takes those of the data"
+            )
+
+
+def _drawn(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+    """Return the batch with labels drawn from what the model says."""
+    (head,) = model.heads.values()  # type: ignore[operator]
+    seen: list[Any] = []
+    hook = head.register_forward_pre_hook(lambda _, given: seen.extend(given))
+    with torch.no_grad():
+        model(tensors)
+        hook.remove()
+        hidden, batch = seen
+        if not isinstance(head, LabelHead):
+            key, scores = "label", head.scores(hidden, batch)
+        elif batch["label_index"].numel():
+            key, scores = "label_ids", head.logits(gather_labels(hidden, batch).states)
+        else:
+            return dict(tensors)
+        return {**tensors, key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0]}
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -44,9 +44,9 @@ def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
     """Make the sets and the halves of the held-out one, unless that is done; return those that are not the records'."""
     pages = output / "pages"
     if not pages.exists():
-        partial = pages.with_name("pages.partial")
-        run_step("python", "tools/serve_pydoc.py", "--write", partial, variables={"PYTHONHASHSEED": "0"})
-        partial.rename(pages)
+        unfinished = pages.with_name("pages.partial")
+        run_step("python", "tools/serve_pydoc.py", "--write", unfinished, variables={"PYTHONHASHSEED": "0"})
+        unfinished.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     sets = output / "sets"
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=some_path, required=True, metavar="DIR", help="folder of sets, runs and results"
     )
-    entry = "an entry to train beside the baseline, and others if given again; default: all of the race"
+    entry = "an entry to train in addition to the baseline, and others if given again; default: all of the race"
     parser.add_argument("--entry", type=some_path, action="append", default=[], metavar="FILE", help=entry)
     parser.add_argument("--seeds", type=positive, help="trainings of each entry; default: that of race.yaml")
     half = "half of the held-out set that is evaluated: tune an entry on one, and let the other judge it; default: "

@@ -24,7 +24,7 @@ from pipeline.charts import SHADES
 from pipeline.files import publish, read_json
 from pipeline.html_page import grid, section
 from pipeline.shards import open_shards
-from tools.experiments.comparison import mean_and_deviation
+from tools.experiments.comparison import mean_text
 from tools.experiments.demo_chain import crawl
 from tools.experiments.pair_accuracy import PairTest, pair_table
 from tools.experiments.runner import Training, collect_all, run_step, write_report
@@ -87,9 +87,7 @@ def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Ite
         cells = []
         for measure in measures:
             losses = _losses_of(found, measure)
-            mean, deviation = mean_and_deviation(losses) if losses else (0.0, None)
-            shown = f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
-            cells.append(f"{shown if losses else '':>18}")
+            cells.append(f"{mean_text(losses, 3) if losses else '':>18}")
         yield f"{name:<22}{found[0]['steps']:>8,}{found[0]['tokens']:>12,}" + "".join(cells)
     for claim in study.orderings:
         sides = [[np.array(one["losses"][claim.measure]) for one in runs[name]] for name in (claim.lower, claim.higher)]

@@ -1,1 +1,1 @@
-"""Studies: variants of a training at equal arithmetic, measured on the same held-out rows."""
+"""Experiments: trainings that are launched, resumed, measured and compared."""

@@ -80,6 +80,12 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
+def mean_text(values: Sequence[float], digits: int) -> str:
+    """Return `mean ± deviation`; of one value the mean alone."""
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
+
+
 def difference_of(
     first: Sequence[float], second: Sequence[float], resampled: NDArray[np.float64], rows: int
 ) -> Difference:

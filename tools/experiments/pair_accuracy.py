@@ -1,16 +1,17 @@
-"""Accuracy of trained runs on minimal pairs, beside the n-grams of the texts that they learnt from."""
+"""Accuracy of trained runs on minimal pairs, next to n-gram models of the training texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from pipeline.documents.files import read_documents
 from tools.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
-from tools.experiments.comparison import mean_and_deviation
+from tools.experiments.comparison import mean_text
 from tools.lib.text_likelihoods import Score, open_scorer
 from tools.lib.trained_model import TrainedModel
 
@@ -53,11 +54,10 @@ def pair_table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]
     for name, found in runs.items():
         for kind in found[0].get("pairs", {}):
             scores = [one["pairs"][kind] for one in found]
-            mean, deviation = mean_and_deviation([100 * one["accuracy"] for one in scores])
-            alike = [one["correlation_with_bigram"] for one in scores]
-            like = "" if None in alike else f"; correlation with the bigram {mean_and_deviation(alike)[0]:.2f}"
-            spread = "" if deviation is None else f" ± {deviation:.1f}"
-            yield f"minimal pairs, {name} by {kind}: {mean:.1f}{spread} % of {scores[0]['n']:,}{like}"
+            accuracy = mean_text([100 * one["accuracy"] for one in scores], 1)
+            correlations = [one["correlation_with_bigram"] for one in scores]
+            like = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
+            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{like}"
             baselines = scores[0]["baselines"]
     if baselines:
         listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())

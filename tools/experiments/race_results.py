@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from pipeline.errors import StorageError
-from tools.experiments.comparison import mean_and_deviation
+from tools.experiments.comparison import mean_text
 from tools.experiments.race_rules import HEAD, HELDOUT, Entry, Race
 from train.logs.journal import read_lines
 
@@ -96,7 +96,7 @@ def standings(race: Race, half: str, results: Mapping[str, Sequence[Result]]) ->
         reached = f"{sum(one.reached for one in found)} of {len(found)}"
         yield (
             f"{name:<16}{reached:>9}{of['loss']:>8.4f}{of['steps']:>8,.0f}{of['tokens']:>12,.0f}{of['flops']:>10.3g}"
-            f"{_spread([one.seconds for one in found]):>18}{_spread([one.cpu_seconds for one in found]):>18}"
+            f"{mean_text([one.seconds for one in found], 1):>18}{mean_text([one.cpu_seconds for one in found], 1):>18}"
             + "".join(f"{cell:>{width}}" for cell, width in zip(_faster(race, results, name), (9, 9, 11), strict=True))
         )
 
@@ -116,15 +116,10 @@ def record_line(
     """
     found = results[name]
     cells = (
-        *when, name, _spread([one.seconds for one in found]), _spread([one.cpu_seconds for one in found]),
+        *when, name, mean_text([one.seconds for one in found], 1), mean_text([one.cpu_seconds for one in found], 1),
         f"{_mean(found, 'tokens') / 1e6:.2f} M", " / ".join(_faster(race, results, name)), entry.said, f"`{command}`",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
-
-
-def _spread(values: Sequence[float]) -> str:
-    mean, deviation = mean_and_deviation(list(values))
-    return f"{mean:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")
 
 
 def _mean(found: Sequence[Result], field: str) -> float:

@@ -68,7 +68,7 @@ class Entry:
 
 
 def load_race(folder: Path) -> tuple[Race, dict[str, Entry]]:
-    """Read a race and its entries: all files beside race.yaml and pipeline.yaml.
+    """Read a race and its entries: all files next to race.yaml and pipeline.yaml.
 
     Raises:
         ConfigurationError: a file is missing or wrong, or there is no such baseline.
@@ -90,12 +90,7 @@ def half_path(half: str) -> str:
 
 
 def changed_sets(race: Race, sets: Path) -> dict[str, str]:
-    """Return the digests of the sets that are not those of the records.
-
-    Args:
-        race: its facts.
-        sets: output of the pipeline.
-    """
+    """Return the digests of the sets in the pipeline's output that are not those of the records."""
     found = {name: open_shards(sets / name).digest for name in race.sets}
     return {name: digest for name, digest in found.items() if digest != race.sets[name]}
 

@@ -13,7 +13,7 @@ from scipy import stats
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.unit_sums import mean_units
-from tools.experiments.comparison import ScoredRun, compare_runs, mean_and_deviation
+from tools.experiments.comparison import ScoredRun, compare_runs, mean_and_deviation, mean_text
 
 FACTS = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
 ROWS = 800
@@ -85,6 +85,7 @@ def test_mean_and_deviation() -> None:
     values = [0.5, 0.75, 0.7]
     assert mean_and_deviation(values) == pytest.approx((statistics.mean(values), statistics.stdev(values)))
     assert mean_and_deviation([0.5]) == (0.5, None)
+    assert (mean_text([1.0, 2.0], 1), mean_text([1.0], 3)) == ("1.5 ± 0.7", "1.000")
 
 
 def test_means_of_units_are_compared_like_rows() -> None:

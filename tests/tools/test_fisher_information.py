@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.heads._label_head import LabelHead
 from pipeline.errors import ConfigurationError
-from tools.lib.fisher import diagonal_fisher, refuse_undrawable
+from tools.fisher import diagonal_fisher, refuse_undrawable
 from train.regularizers._regularizer import pull, push
 
 
