@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -14,14 +13,6 @@ from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
 Object: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class LinesLayout:
-    """The one layout of lines of JSON whose fields are named by options."""
-
-    name: str = "JSON lines"
-    labelled: bool = True
 
 
 OBJECT_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 from pipeline.shards import Manifest
 from pipeline.task_readers._items import LabelledText, Refused, TaskItem
+from pipeline.task_readers._lines import line_count
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
@@ -19,16 +21,16 @@ HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span",
 """The heads that learn tasks."""
 
 
-class Layout(Protocol):
-    """The layout that a file was found to have."""
+@dataclass(frozen=True)
+class Layout:
+    """The layout that a file shows; some readers have richer ones, with the same `name` and `labelled`."""
 
-    @property
-    def name(self) -> str:
-        """Its name in reports, such as `official`."""
-
-    @property
-    def labelled(self) -> bool:
-        """True if its rows have labels; published test files often have none."""
+    name: str
+    """name in reports, such as `official`"""
+    labelled: bool = True
+    """whether its rows have labels; published test files often have none"""
+    files: tuple[Path, ...] = ()
+    """files read with it line by line, such as that of the targets"""
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,14 @@ class TaskReader(ABC):
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""
 
-    @abstractmethod
     def row_count(self, file: TaskFile) -> int:
-        """Return how many rows a file has, counted apart from `read`, which has to yield as many."""
+        """Return how many rows a file has, counted apart from `read`, which has to yield as many: here one a line."""
+        return max(line_count(path, self.limits) for path in (file.path, *file.layout.files))
+
+    @cached_property
+    def label_numbers(self) -> dict[str, int]:
+        """The number of each class."""
+        return {label: number for number, label in enumerate(self.facts.labels)}
 
     def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
         """Yield the lines of a file from which `read` gives these texts and classes, without line ends.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -13,18 +12,11 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
+from pipeline.task_readers import Layout, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers._lines import LINE_REASONS, aligned, text_lines
 from pipeline.task_readers.text_to_text import Metric
 
 _COLUMNS: Final = 2
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str
-    target: Path | None
-    labelled: bool = True
 
 
 class Bitext(TaskReader):
@@ -65,23 +57,19 @@ class Bitext(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file of sources with that of targets beside it, or a table of both.
-
-        Raises:
-            ConfigurationError: there are no targets, or a first line without a tab.
-        """
+        """Return a file of sources with that of targets beside it, or a table of both."""
         target = self._beside(path)
         if target is not None:
             if not target.is_file():
                 raise ConfigurationError(f"{path}: expected the file {target.name} with the targets beside it")
-            return TaskFile(path, _Layout("two files", target))
+            return TaskFile(path, Layout("two files", files=(target,)))
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or len(first.split("\t")) != _COLUMNS:
             raise ConfigurationError(
                 f"{path}: expected a name with .{self.options.source} and a file with .{self.options.target} beside "
                 f"it, or lines with one tab, got {str(first)[:80]!r}"
             )
-        return TaskFile(path, _Layout("table", None))
+        return TaskFile(path, Layout("table"))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """Return the file of targets."""
@@ -91,18 +79,13 @@ class Bitext(TaskReader):
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
         """Yield every line of a file."""
         sources = text_lines(file.path, self.limits)
-        if file.layout.target is None:
+        if not file.layout.files:
             for place, line in sources:
                 yield line if isinstance(line, Refused) else self._pair(line.split("\t"), place)
             return
-        targets = text_lines(file.layout.target, self.limits)
+        targets = text_lines(*file.layout.files, self.limits)
         for place, pair in enumerate(aligned(sources, targets)):
             yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file, or of the longer one of two."""
-        files = [file.path, *([] if file.layout.target is None else [file.layout.target])]
-        return max(line_count(path, self.limits) for path in files)
 
     def _pair(self, texts: list[str], place: int) -> SourceTarget | Refused:
         if len(texts) != _COLUMNS:

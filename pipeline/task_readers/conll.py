@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -94,11 +93,7 @@ class Conll(TaskReader):
         return TaskFacts(name=options.task, head="tagging", labels=labels, metrics=metrics)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file with the columns that its first line shows.
-
-        Raises:
-            ConfigurationError: it lacks a column, or a line.
-        """
+        """Return a file with the columns that its first line shows."""
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith(_DOCUMENT)]:
                 separator = "\t" if "\t" in lines[0] else None
@@ -145,15 +140,11 @@ class Conll(TaskReader):
             except ValueError as error:
                 return Refused("bad_label", sentence.place, self._detail(str(error)))
             tags = to_bioes(tags) if options.scheme == "bioes" else tags
-        if unknown := [tag for tag in tags if tag not in self._numbers]:
+        if unknown := [tag for tag in tags if tag not in self.label_numbers]:
             return Refused("bad_label", sentence.place, self._detail(f"tag {unknown[0]!r}"))
-        return TaggedWords(words, tuple(self._numbers[tag] for tag in tags), sentence.place, group)
+        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.place, group)
 
     def _detail(self, found: str) -> str:
         options = self.options
         known = f"entities=[{', '.join(options.entities)}]" if options.entities else f"tags=[{', '.join(options.tags)}]"
         return f"the column {options.tag_column} holds the {found}; known are those of tasks.reader.{known}"
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {label: number for number, label in enumerate(self.facts.labels)}

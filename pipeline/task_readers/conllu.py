@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -14,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import Layout, Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS
 from pipeline.task_readers._sentences import SentenceLines, sentence_count, sentence_lines
 
@@ -23,12 +21,6 @@ _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
 _WORD: Final = re.compile(r"[1-9][0-9]*")
 _ID: Final = re.compile(r"[1-9][0-9]*(-[1-9][0-9]*)?|[0-9]+\.[1-9][0-9]*")
 _UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str = "CoNLL-U"
-    labelled: bool = True
 
 
 class Conllu(TaskReader):
@@ -65,11 +57,7 @@ class Conllu(TaskReader):
         return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first word has ten columns.
-
-        Raises:
-            ConfigurationError: it has not.
-        """
+        """Return a file whose first word has ten columns."""
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith("#")]:
                 if (count := len(lines[0].split("\t"))) != len(_COLUMNS):
@@ -77,7 +65,7 @@ class Conllu(TaskReader):
                         f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {count}: "
                         f"{lines[0]!r}"
                     )
-                return TaskFile(path, _Layout())
+                return TaskFile(path, Layout("CoNLL-U"))
         raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
 
     def read(self, file: TaskFile) -> Iterator[TaggedWords | Refused]:
@@ -102,12 +90,8 @@ class Conllu(TaskReader):
         if not words or not all(words):
             return Refused("empty_word" if words else "no_words", sentence.place)
         tags = [row[_COLUMNS.index(self.options.column)] for row in rows]
-        if unknown := [tag for tag in tags if tag not in self._numbers]:
+        if unknown := [tag for tag in tags if tag not in self.label_numbers]:
             known = f"tasks.reader.tags=[{', '.join(self.options.tags)}]"
             found = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
             return Refused("bad_label", sentence.place, found)
-        return TaggedWords(words, tuple(self._numbers[tag] for tag in tags), sentence.place, group)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {label: number for number, label in enumerate(self.options.tags)}
+        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.place, group)

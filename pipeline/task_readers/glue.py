@@ -53,11 +53,7 @@ class Glue(TaskReader):
         return GLUE_TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file with the layout that its first line shows.
-
-        Raises:
-            ConfigurationError: it has none of the task's layouts.
-        """
+        """Return a file with the layout that its first line shows."""
         layouts = GLUE_TASKS[self.options.task].layouts
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or not first.startswith("{"):

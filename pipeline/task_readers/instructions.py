@@ -11,16 +11,14 @@ from typing import Any, ClassVar, Final
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.task_readers import Dialogue, Part, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import Dialogue, Layout, Part, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._json_lines import (
     OBJECT_REASONS,
-    LinesLayout,
     Object,
     field_of,
     json_objects,
     require_fields,
 )
-from pipeline.task_readers._lines import line_count
 from pipeline.task_readers.text_to_text import Metric
 
 _ROLES: Final = ("system", "user", "assistant")
@@ -90,22 +88,14 @@ class Instructions(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has messages.
-
-        Raises:
-            ConfigurationError: it has not.
-        """
+        """Return a file whose first line has messages."""
         require_fields(path, self.limits, self.options.messages)
-        return TaskFile(path, LinesLayout())
+        return TaskFile(path, Layout("JSON lines"))
 
     def read(self, file: TaskFile) -> Iterator[Dialogue | Refused]:
         """Yield every line of a file."""
         for place, row in json_objects(file.path, self.limits):
             yield row if isinstance(row, Refused) else self._dialogue(row, place)
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file."""
-        return line_count(file.path, self.limits)
 
     def _dialogue(self, row: Object, place: int) -> Dialogue | Refused:
         given = field_of(row, self.options.messages)

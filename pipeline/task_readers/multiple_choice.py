@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -13,16 +12,9 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import Choices, Layout, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
-from pipeline.task_readers._lines import aligned, line_count, text_lines
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str
-    labels: Path | None
-    labelled: bool = True
+from pipeline.task_readers._lines import aligned, text_lines
 
 
 class MultipleChoice(TaskReader):
@@ -67,16 +59,14 @@ class MultipleChoice(TaskReader):
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has the context and the choices, with its file of answers, if there is one.
-
-        Raises:
-            ConfigurationError: it has not, or there is no file of answers.
-        """
+        """Return a file whose first line has the context and the choices, with its file of answers, if there is one."""
         require_fields(path, self.limits, self.options.context, *self.options.choices)
         labels = self._labels_of(path)
-        if labels is not None and not labels.is_file():
+        if labels is None:
+            return TaskFile(path, Layout("JSON lines"))
+        if not labels.is_file():
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers beside it")
-        return TaskFile(path, _Layout("JSON lines" if labels is None else "JSON lines with a file of answers", labels))
+        return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """Return the file of answers."""
@@ -86,17 +76,12 @@ class MultipleChoice(TaskReader):
     def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
         """Yield every line of a file."""
         rows = json_objects(file.path, self.limits)
-        if file.layout.labels is None:
+        if not file.layout.files:
             for place, row in rows:
                 yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
             return
-        for place, pair in enumerate(aligned(rows, text_lines(file.layout.labels, self.limits))):
+        for place, pair in enumerate(aligned(rows, text_lines(*file.layout.files, self.limits))):
             yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file, or of the longer one of two."""
-        files = [file.path, *([] if file.layout.labels is None else [file.layout.labels])]
-        return max(line_count(path, self.limits) for path in files)
 
     def _labels_of(self, path: Path) -> Path | None:
         if self.options.labels is None:

@@ -11,16 +11,14 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Question, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import Layout, Question, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 from pipeline.task_readers._whole_json import read_whole_json
 
 
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str
+@plain_dataclass(frozen=True, kw_only=True)
+class _Articles(Layout):
     articles: list[Any]
-    labelled: bool = True
 
 
 class Squad(TaskReader):
@@ -57,16 +55,12 @@ class Squad(TaskReader):
         return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose `data` is a list of articles.
-
-        Raises:
-            ConfigurationError: it is no JSON of that layout.
-        """
+        """Return a file whose `data` is a list of articles."""
         data = read_whole_json(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
         if not isinstance(articles, list) or not articles or not all(isinstance(one, Mapping) for one in articles):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
-        return TaskFile(path, _Layout(f"SQuAD {data.get('version', 'without version')}", articles))
+        return TaskFile(path, _Articles(name=f"SQuAD {data.get('version', 'without version')}", articles=articles))
 
     def read(self, file: TaskFile) -> Iterator[Question | Refused]:
         """Yield every question of a file."""

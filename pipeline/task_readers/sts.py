@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -13,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import LabelledText, Layout, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._lines import LINE_REASONS, aligned, line_count, text_lines
 
 _BENCHMARK: Final = 7
@@ -21,13 +20,6 @@ _BENCHMARK: Final = 7
 _INPUT: Final = "STS.input."
 _GOLD: Final = "STS.gs."
 _HIGHEST: Final = 5.0
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str
-    subsets: tuple[Path, ...] = ()
-    labelled: bool = True
 
 
 class Sts(TaskReader):
@@ -71,17 +63,13 @@ class Sts(TaskReader):
         return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file of STS-B, or one of a year with the other subsets.
-
-        Raises:
-            ConfigurationError: it is neither, or a file of a subset is missing.
-        """
+        """Return a file of STS-B, or one of a year with the other subsets."""
         if path.name.startswith(_INPUT):
             subsets = self._subsets(path)
             for file in (*subsets, *map(_gold_of, subsets)):
                 if not file.is_file():
                     raise ConfigurationError(f"{path}: expected the file {file.name} beside it")
-            return TaskFile(path, _Layout(f"{len(subsets)} subsets, concatenated", subsets))
+            return TaskFile(path, Layout(f"{len(subsets)} subsets, concatenated", files=subsets))
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or len(first.split("\t")) < _BENCHMARK or _number(first.split("\t")[4]) is None:
             raise ConfigurationError(
@@ -89,7 +77,7 @@ class Sts(TaskReader):
                 f"index, score, two sentences; GLUE's table with a header is for the reader glue), got "
                 f"{str(first)[:80]!r}"
             )
-        return TaskFile(path, _Layout("STS-B"))
+        return TaskFile(path, Layout("STS-B"))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """Return the files of all subsets, and of their numbers."""
@@ -100,29 +88,26 @@ class Sts(TaskReader):
 
     def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
         """Yield every line of a file, then those of further subsets."""
-        if not file.layout.subsets:
+        if not file.layout.files:
             for place, line in text_lines(file.path, self.limits):
-                fields = [] if isinstance(line, Refused) else line.split("\t")
                 if isinstance(line, Refused):
                     yield line
+                elif len(fields := line.split("\t")) < _BENCHMARK:
+                    yield Refused("fields", place)
                 else:
-                    yield (
-                        self._pair(fields[5:7], fields[4], place)
-                        if len(fields) >= _BENCHMARK
-                        else Refused("fields", place)
-                    )
+                    yield self._pair(fields[5:7], fields[4], place)
             return
         place = 0
-        for number, subset in enumerate(file.layout.subsets):
+        for number, subset in enumerate(file.layout.files):
             for pair in aligned(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
                 yield self._aligned(pair, number if self.options.average == "mean" else place)
                 place += 1
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of lines of a file, or of all subsets: of sentences or of numbers, which are more."""
-        if not file.layout.subsets:
-            return line_count(file.path, self.limits)
-        pairs = ((subset, _gold_of(subset)) for subset in file.layout.subsets)
+        if not file.layout.files:
+            return super().row_count(file)
+        pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
         return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
 
     def _aligned(self, pair: tuple[str, str] | str, place: int) -> LabelledText | Refused:

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.task_readers import Choices, LabelledText, Refused, TaskFacts, TaskFile, TaskItem, TaskReader
+from pipeline.task_readers import Choices, LabelledText, Layout, Refused, TaskFacts, TaskFile, TaskItem, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
-from pipeline.task_readers._lines import line_count
 from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 
 _TRUTH: Final = ("false", "true")
@@ -21,12 +20,6 @@ _HIDDEN: Final = -1
 """Label of the rows of test sets in exports of Hugging Face"""
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    labelled: bool
-    name: str = "official"
 
 
 @plain_dataclass(frozen=True)
@@ -127,14 +120,10 @@ class Superglue(TaskReader):
         return _TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has the fields of the task.
-
-        Raises:
-            ConfigurationError: it has not.
-        """
+        """Return a file whose first line has the fields of the task."""
         first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)
         several = self.options.task in ("multirc", "record")
-        return TaskFile(path, _Layout(several or first.get("label") not in (None, _HIDDEN)))
+        return TaskFile(path, Layout("official", several or first.get("label") not in (None, _HIDDEN)))
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; of MultiRC every answer, of ReCoRD every query."""
@@ -159,7 +148,7 @@ class Superglue(TaskReader):
         """Return the number of lines of a file; of answers for MultiRC and of queries for ReCoRD."""
         task = _TASKS[self.options.task]
         if self.options.task not in ("multirc", "record"):
-            return line_count(file.path, self.limits)
+            return super().row_count(file)
         count = 0
         for _, row in json_objects(file.path, self.limits):
             if isinstance(row, Refused) or any(field_of(row, name) is None for name in task.fields):

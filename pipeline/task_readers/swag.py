@@ -62,11 +62,7 @@ class Swag(TaskReader):
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line is the header of SWAG.
-
-        Raises:
-            ConfigurationError: it is another.
-        """
+        """Return a file whose first line is the header of SWAG."""
         _, first = next(self._rows(path), (0, Refused("empty file", 0)))
         columns = () if isinstance(first, Refused) else tuple(first)
         if missing := [name for name in _NEEDED if name not in columns]:

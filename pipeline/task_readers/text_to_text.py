@@ -11,16 +11,14 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers import Layout, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._json_lines import (
     OBJECT_REASONS,
-    LinesLayout,
     Object,
     json_objects,
     require_fields,
     texts_in,
 )
-from pipeline.task_readers._lines import line_count
 
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
 
@@ -63,22 +61,14 @@ class TextToText(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line is an object with both fields.
-
-        Raises:
-            ConfigurationError: it is not.
-        """
+        """Return a file whose first line is an object with both fields."""
         require_fields(path, self.limits, self.options.source, self.options.target)
-        return TaskFile(path, LinesLayout())
+        return TaskFile(path, Layout("JSON lines"))
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
         """Yield every line of a file."""
         for place, row in json_objects(file.path, self.limits):
             yield row if isinstance(row, Refused) else self._pair(row, place)
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file."""
-        return line_count(file.path, self.limits)
 
     def _pair(self, row: Object, place: int) -> SourceTarget | Refused:
         sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
