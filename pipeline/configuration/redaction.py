@@ -15,9 +15,11 @@ from urllib.parse import quote, unquote
 MASK: Final = "***"
 """Text that replaces a secret."""
 
-_PARTS: Final = ("secret", "passw", "passphrase", "credential", "authorization", "connectionstring", "privatekey")
+_PARTS: Final = (
+    "secret", "passw", "passphrase", "credential", "authorization", "connectionstring", "privatekey", "signature",
+)  # fmt: skip
 _ENDS: Final = ("token", "accesskey", "accesskeyid", "accountkey", "apikey", "sharedkey", "encryptionkey", "pwd")
-_OPTIONS_OF_PACKAGES: Final = ("fsspec", "storage_options")
+_OPTIONS_OF_PACKAGES: Final = frozenset({"fsspec", "storage_options"})
 """Mappings whose bare `key` is a credential, as of S3; elsewhere it is the name of a column, say."""
 _USERINFO: Final = re.compile(
     r"([a-z][a-z0-9+.-]*:/{1,2})(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]*)@", re.IGNORECASE
@@ -31,12 +33,8 @@ _SHORTEST: Final = 4
 _remembered: set[str] = set()
 
 
-def is_secret(key: str, above: str = "") -> bool:
-    """Return whether the value of a key is a secret.
-
-    Args:
-        key: name in a configuration.
-        above: key of the mapping that it is in.
+def is_secret(key: str, *above: str) -> bool:
+    """Return whether the value of a key is a secret; `above` are the keys of the mappings that it is in.
 
     Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`, `tokenizer` and `tokens` not.
     """
@@ -44,27 +42,24 @@ def is_secret(key: str, above: str = "") -> bool:
     return (
         any(part in letters for part in _PARTS)
         or letters.endswith(_ENDS)
-        or (letters == "key" and above in _OPTIONS_OF_PACKAGES)
+        or (letters == "key" and not _OPTIONS_OF_PACKAGES.isdisjoint(above))
     )
 
 
-def redacted(plain: Any, above: str = "") -> Any:
+def redacted(plain: Any, *above: str) -> Any:
     """Return plain data without its secrets: `***` for each value, and for user and password in a URL."""
     if isinstance(plain, Mapping):
-        return {key: _redacted_entry(str(key), value, above) for key, value in plain.items()}
+        return {
+            key: MASK if _holds_secret(value, str(key), *above) else redacted(value, *above, str(key))
+            for key, value in plain.items()
+        }
     if isinstance(plain, (list, tuple)):
-        return [redacted(item, above) for item in plain]
+        return [redacted(item, *above) for item in plain]
     return _USERINFO.sub(rf"\1{MASK}@", plain) if isinstance(plain, str) else plain
 
 
-def _redacted_entry(key: str, value: Any, above: str) -> Any:
-    if _holds_secret(key, value, above):
-        return MASK
-    return redacted(value, above if above in _OPTIONS_OF_PACKAGES else key)
-
-
-def _holds_secret(key: str, value: Any, above: str) -> bool:
-    return is_secret(key, above) and value is not None and value != "" and not isinstance(value, bool)
+def _holds_secret(value: Any, key: str, *above: str) -> bool:
+    return value is not None and value != "" and not isinstance(value, bool) and is_secret(key, *above)
 
 
 def redacted_text(text: str) -> str:
@@ -83,54 +78,37 @@ def without_remembered(text: str) -> str:
 
 
 def _masked(match: re.Match[str], key: str, value: str, kept: str) -> str:
-    above, _, last = key.rpartition(".")
-    return f"{kept}{MASK}" if _holds_secret(last, value, above.rpartition(".")[2]) else match[0]
+    *above, last = key.split(".")
+    return f"{kept}{MASK}" if _holds_secret(value, last, *above) else match[0]
 
 
-def remember(plain: Any, above: str = "") -> None:
+def _leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values that are no mapping or list, each with the keys and indices that lead to it."""
+    if not isinstance(plain, (Mapping, list, tuple)):
+        yield keys, plain
+        return
+    for key, value in plain.items() if isinstance(plain, Mapping) else enumerate(plain):
+        yield from _leaves(value, *keys, str(key))
+
+
+def remember(plain: Any) -> None:
     """Keep the secrets of plain data in mind for `redacted_text`."""
-    for secret in (line for secret_lines in _secrets(plain, above) for line in secret_lines.splitlines()):
-        for form in (secret, unquote(secret), quote(secret, safe="")):
-            if len(form) >= _SHORTEST and form != MASK and not form.startswith("${"):
-                _remembered.add(form)
+    for keys, value in _leaves(plain):
+        urls = _USERINFO.finditer(value) if isinstance(value, str) else ()
+        secrets = [url[0].removeprefix(url[1]).removesuffix("@").partition(":")[2] for url in urls]
+        if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):
+            secrets += str(value).splitlines()
+        for secret in secrets:
+            for form in (secret, unquote(secret), quote(secret, safe="")):
+                if len(form) >= _SHORTEST and form != MASK and not form.startswith("${"):
+                    _remembered.add(form)
 
 
-def _secrets(plain: Any, above: str) -> Iterator[str]:
-    if isinstance(plain, Mapping):
-        for key, value in plain.items():
-            if _holds_secret(str(key), value, above):
-                yield from _texts(value)
-            yield from _secrets(value, above if above in _OPTIONS_OF_PACKAGES else str(key))
-    elif isinstance(plain, (list, tuple)):
-        for item in plain:
-            yield from _secrets(item, above)
-    elif isinstance(plain, str):
-        for match in _USERINFO.finditer(plain):
-            _, _, password = match[0].removeprefix(match[1]).removesuffix("@").partition(":")
-            yield password
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)
-
-
-def masked_keys(plain: Any, prefix: str = "") -> Iterator[str]:
+def masked_keys(plain: Any) -> Iterator[str]:
     """Yield the dotted keys whose values `redacted` has masked."""
-    if isinstance(plain, Mapping):
-        for key, value in plain.items():
-            yield from masked_keys(value, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(plain, list):
-        for number, item in enumerate(plain):
-            yield from masked_keys(item, f"{prefix}.{number}")
-    elif isinstance(plain, str) and (plain == MASK or _MASKED_USERINFO.search(plain)):
-        yield prefix
+    for keys, value in _leaves(plain):
+        if isinstance(value, str) and (value == MASK or _MASKED_USERINFO.search(value)):
+            yield ".".join(keys)
 
 
 def without_masks(plain: Any) -> Any:

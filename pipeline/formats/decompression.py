@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import lz4.frame
@@ -215,6 +216,16 @@ def decompress(
             account.pass_over(reason, at - stop)
             yield Damage(reason, start, before[1])
     account.decoded += size - at if at < size else 0
+
+
+def decompress_file(
+    path: Path, limits: Limits, account: Account | None = None, *, resume: bool = True
+) -> Iterator[bytes | Damage]:
+    """Yield the content of a file, plain or compressed, as `decompress` does."""
+    with path.open("rb") as file:
+        codec = detect_codec(file.read(_LONGEST_MAGIC))
+        file.seek(0)
+        yield from decompress(file, codec, limits, account, resume=resume)
 
 
 def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from pipeline.errors import StorageError
 from pipeline.formats.account import Account
 from pipeline.formats.charset import utf16_of
-from pipeline.formats.decompression import Damage, decompress, detect_codec
+from pipeline.formats.decompression import Damage, decompress_file, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.registry import find, names
 
@@ -124,11 +124,13 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     try:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
-            file.seek(0)
-            content = _as_utf8(_content_head(file, raw))
+        content = raw if detect_codec(raw) is None else next(decompress_file(path, Limits(), resume=False), b"")
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
-    name = named or _by_magic(content) or _by_content(path, content) or _by_suffix(path) or _GUESS
+    head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
+    if (encoding := utf16_of(head)) is not None:
+        head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
+    name = named or _by_magic(head) or _by_content(path, head) or _by_suffix(path) or _GUESS
     splittable: bool = find(_READERS, name).splittable(raw)
     return name, splittable
 
@@ -141,19 +143,6 @@ def is_guess(path: Path, reader: str | None = None) -> bool:
         reader: what `detect` chose; None: not asked yet.
     """
     return _by_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
-
-
-def _content_head(file: Any, raw: bytes) -> bytes:
-    codec = detect_codec(raw)
-    if codec is None:
-        return raw
-    piece = next(decompress(file, codec, Limits(), resume=False), b"")
-    return b"" if isinstance(piece, Damage) else piece[:_HEAD_BYTES]
-
-
-def _as_utf8(head: bytes) -> bytes:
-    encoding = utf16_of(head)
-    return head if encoding is None else head.decode(encoding, "ignore").encode("utf-8", "ignore")
 
 
 def _by_magic(head: bytes) -> str | None:

@@ -12,7 +12,7 @@ from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
 from pipeline.formats.account import Account
 from pipeline.formats.charset import decode
-from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
+from pipeline.formats.decompression import REASONS, Damage, decompress_file
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange, RawRecord
 
@@ -55,19 +55,16 @@ class WholeFile(OneRange):
 def _content(path: Path, limits: Limits, account: Account) -> tuple[bytes, int] | Counted:
     """Return the decompressed content and flags; the readable part of a file that is cut or ends in junk is flagged."""
     flags, pieces, length = 0, [], 0
-    with path.open("rb") as file:
-        codec = detect_codec(file.read(16))
-        file.seek(0)
-        for piece in decompress(file, codec, limits, account, resume=False):
-            if isinstance(piece, Damage):
-                # Before junk all members are whole, and before a cut what is there is right.
-                if piece.reason not in ("truncated", "trailing_junk") or not length:
-                    return Counted("malformed", piece.reason, length)
-                flags = FLAG_TRUNCATED_SOURCE
-                continue
-            pieces.append(piece)
-            length += len(piece)
-            if length > limits.record_bytes:
-                account.pass_over("too_large", path.stat().st_size - account.decoded)
-                return Counted("malformed", "too_large", length)
+    for piece in decompress_file(path, limits, account, resume=False):
+        if isinstance(piece, Damage):
+            # Before junk all members are whole, and before a cut what is there is right.
+            if piece.reason not in ("truncated", "trailing_junk") or not length:
+                return Counted("malformed", piece.reason, length)
+            flags = FLAG_TRUNCATED_SOURCE
+            continue
+        pieces.append(piece)
+        length += len(piece)
+        if length > limits.record_bytes:
+            account.pass_over("too_large", path.stat().st_size - account.decoded)
+            return Counted("malformed", "too_large", length)
     return b"".join(pieces), flags

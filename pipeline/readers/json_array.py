@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.formats.account import Account
 from pipeline.formats.charset import as_utf8
-from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
+from pipeline.formats.decompression import REASONS, Damage, decompress_file
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
 from pipeline.readers._fields import FIELD_REASONS, FieldOptions, integer_of, record_of
@@ -62,11 +62,7 @@ class JsonArray(OneRange):
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all elements."""
-        with path.open("rb") as file:
-            codec = detect_codec(file.read(16))
-            file.seek(0)
-            text = _Text(as_utf8(decompress(file, codec, self._limits, account), account))
-            yield from self._items(text, account)
+        yield from self._items(_Text(as_utf8(decompress_file(path, self._limits, account), account)), account)
 
     def _items(self, text: _Text, account: Account) -> Iterator[Item]:
         account.separators += text.pass_over(_MARK) + text.blank()

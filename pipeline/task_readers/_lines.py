@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines, Cut, Line
 from pipeline.formats.charset import as_utf8
-from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
+from pipeline.formats.decompression import REASONS, Damage, decompress_file
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 
@@ -38,14 +38,11 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]
 def line_count(path: Path, limits: Limits) -> int:
     r"""Return how many lines `text_lines` has to yield: one for each `\n`, and one that the end of the file ends."""
     count, rest = 0, False
-    with path.open("rb") as file:
-        codec = detect_codec(file.read(16))
-        file.seek(0)
-        for piece in as_utf8(decompress(file, codec, limits, resume=False), Account()):
-            if isinstance(piece, Damage):
-                return count + 1
-            count += piece.count(b"\n")
-            rest = not piece.endswith(b"\n") if piece else rest
+    for piece in as_utf8(decompress_file(path, limits, resume=False), Account()):
+        if isinstance(piece, Damage):
+            return count + 1
+        count += piece.count(b"\n")
+        rest = not piece.endswith(b"\n") if piece else rest
     return count + rest
 
 

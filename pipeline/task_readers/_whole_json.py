@@ -7,33 +7,20 @@ from typing import Any
 
 from pipeline.errors import ConfigurationError
 from pipeline.files import parse_json
-from pipeline.formats.decompression import Damage, decompress, detect_codec
+from pipeline.formats.decompression import Damage, decompress_file
 from pipeline.formats.limits import Limits
 
 
 def read_whole_json(path: Path, limits: Limits) -> Any:
-    """Return the plain data of a file.
-
-    Args:
-        path: the file.
-        limits: bounds on its size after decompression.
-
-    Raises:
-        ConfigurationError: it is damaged, too large, or no JSON.
-    """
+    """Return the plain data of a file, or raise ConfigurationError where it is damaged, too large, or no JSON."""
     try:
-        with path.open("rb") as file:
-            codec = detect_codec(file.read(16))
-            file.seek(0)
-            content = bytearray()
-            for piece in decompress(file, codec, limits, resume=False):
-                if isinstance(piece, Damage):
-                    raise piece
-                content += piece
-                if len(content) > limits.decompressed_bytes:
-                    raise ConfigurationError(
-                        f"{path}: more than limits.decompressed_bytes, {limits.decompressed_bytes}"
-                    )
+        content = bytearray()
+        for piece in decompress_file(path, limits, resume=False):
+            if isinstance(piece, Damage):
+                raise piece
+            content += piece
+            if len(content) > limits.decompressed_bytes:
+                raise ConfigurationError(f"{path}: more than limits.decompressed_bytes, {limits.decompressed_bytes}")
         return parse_json(content.decode("utf-8-sig"))
     except (Damage, ValueError) as error:
         raise ConfigurationError(f"{path}: cannot be read as JSON ({error}): copy the file again") from error
