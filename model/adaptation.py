@@ -16,8 +16,6 @@ from model.errors import ConfigurationError, WeightsError
 from model.initialisation import laws
 from model.registry import find
 
-__all__ = ["adapter_weights", "add_adapter", "fill_adapter", "freeze_base", "merge_adapter"]
-
 
 def add_adapter(model: Model, name: str, given: AdapterConfig | Mapping[str, Any] | str, *, seed: int = 0) -> Adapter:
     """Give a model an adapter, with initial values that are a function of the seed; it is not yet in use.

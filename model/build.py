@@ -22,8 +22,6 @@ from model.registry import find
 from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
 
-__all__ = ["Model", "build_heads", "build_model"]
-
 
 class Model(nn.Module):
     """Hidden states from a family, losses from its heads."""

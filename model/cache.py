@@ -9,8 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Cache"]
-
 Pair: TypeAlias = tuple[Tensor, Tensor]
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ import torch
 import xxhash
 from torch import Tensor
 
-__all__ = ["Draw", "constant", "normal", "of_gates", "own_generator", "uniform"]
-
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], object]
 """Fill a whole contiguous fp32 tensor on the host, in place, with numbers of a generator."""
 

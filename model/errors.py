@@ -6,8 +6,6 @@ that contradict themselves.
 
 from __future__ import annotations
 
-__all__ = ["BatchError", "ConfigurationError", "ModelError", "WeightsError"]
-
 
 class ModelError(Exception):
     """Root of the errors that the model package raises on purpose."""

@@ -12,8 +12,6 @@ from model.build import Model
 from model.errors import ConfigurationError
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
 
-__all__ = ["LAYERS", "check_layer", "token_vectors"]
-
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
 """Names of layers, besides their numbers: the token table, without context; the last layer; the last four beside each
 other, or their sum; the mix that a head of the model has learned."""

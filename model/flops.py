@@ -7,8 +7,6 @@ from torch import nn
 from model.config import ModelConfig
 from model.whole_shapes import whole_shape
 
-__all__ = ["layer_flops", "matrix_flops", "stack_flops"]
-
 
 def matrix_flops(*modules: nn.Module) -> float:
     """Return the floating-point operations of modules for one place, where each entry of a matrix is used once.

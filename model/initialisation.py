@@ -15,8 +15,6 @@ from model.layers.position import T5Bias
 from model.layers.vocabulary import VocabularyProjection
 from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["initialise", "laws"]
-
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 

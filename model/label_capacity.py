@@ -10,8 +10,6 @@ from torch import Tensor
 
 from model.loss import IGNORED
 
-__all__ = ["pad_labels"]
-
 _FILLERS: Final = {
     "label_index": 0,
     "label_ids": IGNORED,

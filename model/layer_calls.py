@@ -12,8 +12,6 @@ from torch.utils.checkpoint import checkpoint
 
 from model.heads import Head
 
-__all__ = ["compile_heads", "compile_layers", "recompute_layers"]
-
 _GRAPHS: Final = 64
 """Most graphs of one function, which all layers or heads of a class share: for each type of layer, with and without
 padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's own limit is 8."""

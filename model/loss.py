@@ -21,22 +21,6 @@ from torch.utils.checkpoint import checkpoint
 
 from model.errors import BatchError
 
-__all__ = [
-    "IGNORED",
-    "Labels",
-    "Loss",
-    "at_labels",
-    "chunked_cross_entropy_sum",
-    "count_labels",
-    "counted_ids",
-    "cross_entropy_sum",
-    "gather_labels",
-    "original_ids",
-    "real_index",
-    "real_places",
-    "weigh_rows_alike",
-]
-
 IGNORED = -100
 """Label id without loss, as in torch's cross entropy; a head counts no such label."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from model.errors import ConfigurationError
 
-__all__ = ["find", "names"]
-
 
 def names(package: str) -> list[str]:
     """Return the entries of a registry folder, sorted: `names("model.heads")` gives `["lm", "masked_lm"]`."""

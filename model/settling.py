@@ -10,8 +10,6 @@ from torch import Tensor
 from model.errors import BatchError
 from model.loss import real_index
 
-__all__ = ["predicted_places", "settle"]
-
 
 def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = frozenset()) -> dict[str, Tensor]:
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.

@@ -10,8 +10,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-__all__ = ["WHOLE", "Placement", "whole_shape"]
-
 
 @dataclass(frozen=True)
 class Placement:

@@ -26,8 +26,6 @@ from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_
 from pipeline.execution.summary_table import print_table
 from pipeline.recipe import Recipe, load_recipe
 
-__all__ = ["main", "stage_main"]
-
 _ALGORITHMS: Final = (
     ("input", "reader", "pipeline.readers"),
     ("executor.options", "executor.name", "pipeline.executors"),

@@ -22,18 +22,6 @@ from pipeline.registry import find, names
 from pipeline.repair import explained
 from pipeline.stop_signals import WARNINGS
 
-__all__ = [
-    "Parser",
-    "Stopped",
-    "Terminal",
-    "guarded",
-    "keys_of",
-    "name_hiding_files",
-    "print_keys",
-    "program_name",
-    "stopping_at_signals",
-]
-
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""

@@ -19,21 +19,6 @@ import xxhash
 
 from pipeline.errors import StorageError
 
-__all__ = [
-    "cannot_write",
-    "file_hash",
-    "lock",
-    "parse_json",
-    "process_start",
-    "publish",
-    "publish_json",
-    "read_json",
-    "replacing",
-    "still_runs",
-    "sweep",
-    "sync",
-]
-
 _LEASE_S: Final = 3600
 _SAME_START_S: Final = 2.0
 """The start of the machine is known to a second, by a clock that may be slowed down or set between two readings."""

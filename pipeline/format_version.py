@@ -7,8 +7,6 @@ from pathlib import Path
 
 from pipeline.errors import NewerFormatError
 
-__all__ = ["refuse_newer"]
-
 
 def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
     """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.

@@ -31,8 +31,6 @@ from pipeline.readers import check_options
 from pipeline.registry import Chosen, choose
 from pipeline.synonyms import SYNONYMS
 
-__all__ = ["ExecutorConfig", "InputEntry", "Recipe", "load_recipe", "part_of_stage", "stage_names"]
-
 
 def stage_names() -> list[str]:
     """Return the stages by name: folders of `pipeline/` that hold `stage.py` and `__main__.py`."""

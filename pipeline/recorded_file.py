@@ -18,8 +18,6 @@ from pipeline.files import parse_json
 from pipeline.repair import repair_of
 from pipeline.sealed_json import unsealed
 
-__all__ = ["RecordedFile", "check_recorded", "recorded", "recorded_by_any"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:

@@ -21,8 +21,6 @@ from pydantic_core import CoreSchema, core_schema
 from pipeline.config import to_plain, validate
 from pipeline.errors import ConfigurationError
 
-__all__ = ["Chosen", "OneOf", "choose", "find", "names"]
-
 _FOLDERS: Final = 64
 """Registry folders whose listing is kept: planning asks for the readers several times a file."""
 

@@ -8,8 +8,6 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-__all__ = ["explained", "repair_of"]
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _OTHERS_PLACE: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)

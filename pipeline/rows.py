@@ -16,9 +16,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FIXED_COLUMNS", "Example", "ExampleBatch", "Feature", "Ragged", "Rows", "Sample", "SampleBatch",
-           "equal_offsets", "segments"]  # fmt: skip
-
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64",
     "variant": "uint16",

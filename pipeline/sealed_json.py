@@ -11,8 +11,6 @@ import xxhash
 
 from pipeline.format_version import refuse_newer
 
-__all__ = ["sealed", "unsealed"]
-
 _KEY: Final = "checksum"
 
 

@@ -16,30 +16,6 @@ from numpy.typing import NDArray
 
 from pipeline.arrays import UInt64
 
-__all__ = [
-    "CROPS",
-    "LABELS",
-    "LENGTHS",
-    "MIXTURE",
-    "ORDERS",
-    "POSITIONS",
-    "RATES",
-    "ROLES",
-    "SLOTS",
-    "below",
-    "fraction",
-    "kernel_base",
-    "kernel_keys",
-    "keyed_hash",
-    "mix",
-    "order_key",
-    "reversed_bits",
-    "sample_uid",
-    "word_of",
-    "words",
-]
-
-
 # One stream of words for each purpose: adding a draw to one never shifts another.
 POSITIONS: Final = 0
 ROLES: Final = 1

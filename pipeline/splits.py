@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from pipeline.seeding import fraction as keyed_fraction
 
-__all__ = ["Splits", "is_heldout", "split_amount"]
-
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
     """Return whether a document is kept out of training.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-__all__ = ["WARNINGS"]
-
 WARNINGS: Final = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
 """Warnings before a time limit: Slurm sends what `--signal` names, often SIGUSR1, and Grid Engine SIGUSR1, SIGUSR2 or
 SIGXCPU. The default action of each ends the process at once."""

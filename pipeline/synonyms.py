@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LENGTH_NAMES", "MASK_NAMES", "MASK_SYNONYMS", "SYNONYMS", "by_name"]
-
 LENGTH_NAMES: Final = (
     "max_length max_len max_seq_length max_seq_len seq_length seq_len sequence_length block_size context_length"
 )

@@ -17,8 +17,6 @@ from pipeline.files import parse_json
 from pipeline.repair import repair_of
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["ADD_SPECIALS", "SENTINELS", "SPECIALS", "Vocabulary"]
-
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
 """Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from pipeline.shards.store import as_url, local_path
 
-__all__ = ["with_absolute_paths"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from train.failures import explain
 from train.run import dry_run, run
 from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
-__all__ = ["main"]
-
 _ALGORITHMS: Final = (
     ("optimizer", "name", "train.optimizers"),
     ("schedule", "name", "train.schedules"),

@@ -31,17 +31,6 @@ from train.synonyms import SYNONYMS
 from train.weights.moving_average import AverageConfig
 from train.zero_config import ZeroConfig
 
-__all__ = [
-    "CheckpointConfig",
-    "EvaluateConfig",
-    "TrainConfig",
-    "check_world",
-    "flatten",
-    "frozen",
-    "present_frozen",
-    "zero_stage",
-]
-
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 

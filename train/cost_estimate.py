@@ -22,8 +22,6 @@ from train.stream.collate import Collate
 from train.stream.phases import Input, distinct_sets, set_labels
 from train.weights.freezing import frozen_count
 
-__all__ = ["CostEstimate", "MemoryEstimate", "PhaseCost", "estimate_cost", "estimate_memory", "operations_per_second"]
-
 _COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
 _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}

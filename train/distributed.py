@@ -24,8 +24,6 @@ import torch.distributed as dist
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from train.errors import PeerError
 
-__all__ = ["World", "describe_environment", "device_of", "fill_environment", "load_deepspeed", "start"]
-
 T = TypeVar("T")
 
 _FIRST_PORT: Final = 29500

@@ -14,8 +14,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 
-__all__ = ["MEAN", "Best", "EarlyStopConfig", "check_metric", "exhausted", "judged", "metric_value"]
-
 MEAN: Final = "mean"
 """Name, in metrics, of the mean over the held-out sets; a set of this name comes first."""
 

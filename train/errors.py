@@ -13,20 +13,6 @@ from typing import Final
 
 from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 
-__all__ = [
-    "PEER_LOST",
-    "STOPPED",
-    "WATCHDOG",
-    "CheckpointError",
-    "DivergedError",
-    "OutOfMemoryError",
-    "PeerError",
-    "SaveError",
-    "StateMismatch",
-    "StreamError",
-    "reading_run",
-]
-
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
 PEER_LOST: Final = 71

@@ -17,8 +17,6 @@ from train.stopping import StopRequest
 from train.stream.stream import Stream
 from train.watchdog import Watchdog
 
-__all__ = ["Evaluation", "HeldoutSet", "batches_of_pass", "evaluate", "unigram_entropy"]
-
 
 @dataclass
 class HeldoutSet:

@@ -13,8 +13,6 @@ from pipeline.errors import ClozelineError, StorageError
 from pipeline.repair import explained
 from train.errors import PEER_LOST, OutOfMemoryError
 
-__all__ = ["explain"]
-
 _PEER_GONE: Final = (
     *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
     *("Timed out waiting", "NCCL error", "remote process exited"),

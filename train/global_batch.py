@@ -17,18 +17,6 @@ from train.distributed import World
 from train.engine import MicroBatch
 from train.stopping import Interrupted, StopRequest
 
-__all__ = [
-    "BatchSource",
-    "CountingHead",
-    "GlobalBatch",
-    "count_labels",
-    "next_batch_of_tokens",
-    "next_global_batch",
-    "padded_tokens",
-    "real_tokens",
-    "shares",
-]
-
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
 B = TypeVar("B", bound=MicroBatch)
 

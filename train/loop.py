@@ -21,8 +21,6 @@ from train.logs.recorder import Recorder
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
 
-__all__ = ["Run", "train"]
-
 
 @dataclass(frozen=True)
 class Run:

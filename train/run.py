@@ -57,8 +57,6 @@ from train.watchdog import Watchdog
 from train.weights.anchors import check_anchors
 from train.weights.freezing import freeze
 
-__all__ = ["dry_run", "run"]
-
 
 def dry_run(config: TrainConfig) -> int:
     """Check everything that a start checks and print the cost of the run; write nothing, join nothing."""

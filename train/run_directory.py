@@ -23,8 +23,6 @@ from train.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from train.stream.mixture import Phase
 from train.stream.phases import Input
 
-__all__ = ["claim", "read_config", "refuse_output", "settle", "writing"]
-
 _TRACES: Final = frozenset(
     {
         *(".lock", "checkpoints", "config.yaml", "events.jsonl"),

@@ -16,8 +16,6 @@ import psutil
 
 from pipeline.stop_signals import WARNINGS
 
-__all__ = ["INTERRUPTED", "INTERRUPTED_MESSAGE", "Interrupted", "StopRequest", "leave_at_interrupt"]
-
 INTERRUPTED: Final = 130
 """Exit code after an interrupt from the keyboard outside training."""
 _STOPPED: Final = 75

@@ -7,8 +7,6 @@ from typing import Final
 
 from pipeline.synonyms import LENGTH_NAMES, MASK_NAMES, by_name
 
-__all__ = ["SYNONYMS"]
-
 _ROWS: Final = "'data.global_batch', rows of one optimizer step over all ranks"
 _MICRO: Final = "'data.micro_batch', rows of one forward pass on one rank"
 _ACCUMULATION: Final = (

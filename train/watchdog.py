@@ -10,8 +10,6 @@ from types import TracebackType
 
 from train.errors import WATCHDOG
 
-__all__ = ["Watchdog"]
-
 
 class Watchdog:
     """Dump the stack of every thread and exit with code 70 when `beat` is not called for `seconds`.

@@ -11,8 +11,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.registry import Chosen
 
-__all__ = ["ZeroConfig"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ZeroConfig:

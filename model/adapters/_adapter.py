@@ -16,8 +16,6 @@ from model.errors import ConfigurationError
 from model.families import Family
 from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["Adapter", "AdapterOptions", "Rows", "Undo"]
-
 Undo: TypeAlias = Callable[[], None]
 """Take one change of the model back."""
 

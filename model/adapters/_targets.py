@@ -12,8 +12,6 @@ from torch import nn
 from model.errors import ConfigurationError
 from model.families import Family
 
-__all__ = ["Patterns", "linear_maps"]
-
 
 def _compiles(patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:

@@ -18,8 +18,6 @@ from model.layers.disentangled_layers import Convolution
 from model.layers.norm import NoNorm
 from model.whole_shapes import whole_shape
 
-__all__ = ["Bitfit", "Shift"]
-
 _ADDED_LAST: Final = (nn.Linear, nn.LayerNorm, NoNorm, Convolution)
 """Modules that add their bias to their output, after everything else."""
 

@@ -19,8 +19,6 @@ from model.families import Family
 from model.layers.activation import ACTIVATIONS
 from model.layers.residual import Residual
 
-__all__ = ["Bottleneck", "Narrow"]
-
 
 class Bottleneck(Adapter):
     """h + up(activation(down(h))) on the output of blocks, before it is added to the residual and normed.

@@ -16,8 +16,6 @@ from model.draws import Draw, constant
 from model.errors import ConfigurationError
 from model.families import Family
 
-__all__ = ["Factor", "Ia3"]
-
 
 class Ia3(Adapter):
     """Features times learnt factors: those of keys and values, and those between both ends of feed-forward blocks.

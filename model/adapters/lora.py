@@ -18,8 +18,6 @@ from model.configuration.key_types import Probability, Width
 from model.draws import Draw, constant, uniform
 from model.families import Family
 
-__all__ = ["Lora", "LowRank"]
-
 
 class Lora(Adapter):
     """h = W x + scale B A x beside each chosen linear map W; B is 0 at first, so that nothing changes.

@@ -24,8 +24,6 @@ from model.layers.masks import AttentionPlan
 from model.layers.relative import RelativeAttention
 from model.layers.stack import Stack
 
-__all__ = ["Prefix"]
-
 _OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
 """Attentions whose scores read the distance to a key: those of a prefix have none."""
 

@@ -22,8 +22,6 @@ from model.layers.masks import Documents
 from model.layers.stack import Stack
 from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["Prompt"]
-
 
 class Prompt(Adapter):
     """`length` learnt token vectors are read before each row; their states are cut off, so that a row keeps its length.

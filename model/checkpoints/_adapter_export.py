@@ -20,8 +20,6 @@ from model.checkpoints._selection import map_for
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["AdapterExport", "export_adapter"]
-
 _TASKS: Final[Mapping[tuple[str, str], str]] = {
     ("decoder", "lm"): "CAUSAL_LM",
     ("encoder_decoder", "lm"): "SEQ_2_SEQ_LM",

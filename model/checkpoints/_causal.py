@@ -7,8 +7,6 @@ from typing import Any
 
 from model.checkpoints._key_map import KeyMap
 
-__all__ = ["causal_map"]
-
 
 def causal_map(whole: KeyMap, headed: str) -> KeyMap:
     """Return the map of a type's causal class: the names of its masked LM, which is a head for next tokens there.

@@ -25,8 +25,6 @@ from model.checkpoints._tensor_files import read_json, read_tensors, refuse_dama
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["MODEL", "UNREAD", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
-
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
 UNREAD: Final = "unread."

@@ -9,8 +9,6 @@ from pydantic import TypeAdapter
 
 from model.config import ModelConfig
 
-__all__ = ["computation", "differences", "flatten", "nested"]
-
 _ONLY_TRAINING: Final = (
     *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter"),
     "position.disentangled.mask_decoder",

@@ -11,8 +11,6 @@ from model.checkpoints._comparison import nested
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["read_activation", "read_fields", "refuse_other_values", "validated"]
-
 
 def read_fields(
     model_type: str, plain: Mapping[str, Any], fields: Mapping[str, str], defaults: Mapping[str, Any]

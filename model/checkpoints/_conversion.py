@@ -11,8 +11,6 @@ from model.build import Model
 from model.checkpoints._key_map import KeyMap
 from model.config import ModelConfig
 
-__all__ = ["parameter_shapes", "their_shapes", "to_ours", "to_theirs"]
-
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
     """Return the names and shapes of a model's parameters, without memory for them."""

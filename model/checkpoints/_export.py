@@ -19,8 +19,6 @@ from model.checkpoints._selection import map_for
 from model.checkpoints._tasks import unlike
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["Export", "export_checkpoint"]
-
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
 )

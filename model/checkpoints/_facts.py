@@ -13,8 +13,6 @@ from pydantic.dataclasses import dataclass
 from model.checkpoints._tensor_files import read_json
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["FACTS", "FACTS_FORMAT", "Facts", "imported_tokenizer", "read_facts"]
-
 FACTS: Final = "model.json"
 FACTS_FORMAT: Final = 1
 

@@ -20,8 +20,6 @@ from model.checkpoints._tasks import SUFFIXES, Task, read_head, unlike, write_he
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["HeadedClass", "KeyMap", "Reshaped", "Slice", "Target", "layer_names", "slice_names"]
-
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from model.errors import WeightsError
 
-__all__ = ["Origin", "from_origin"]
-
 
 class Origin(NamedTuple):
     """Names of another program, and theirs in transformers."""

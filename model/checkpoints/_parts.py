@@ -9,8 +9,6 @@ from model.checkpoints._checkpoint import Checkpoint
 from model.errors import ConfigurationError
 from model.registry import find
 
-__all__ = ["split", "with_heads"]
-
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
     """Return the models that a checkpoint holds, by name; one that cannot be divided has the empty name."""

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from model.errors import WeightsError
 
-__all__ = ["Renamed", "Renaming"]
-
 _SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
 """Names of norms in files of TensorFlow's time."""
 

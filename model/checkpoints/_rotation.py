@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar
 from model.config import PositionConfig, ScalingConfig
 from model.errors import ConfigurationError
 
-__all__ = ["agreed", "read_rotation", "write_rotation"]
-
 T = TypeVar("T")
 
 _OLD_PLACES: Final = "original_max_position_embeddings"

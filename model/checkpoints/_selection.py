@@ -10,8 +10,6 @@ from model.config import ModelConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 
-__all__ = ["map_for", "map_of_class", "map_of_type"]
-
 
 def map_of_type(model_type: str) -> KeyMap:
     """Return the map of a `model_type`: `xlm-roberta` has the file xlm_roberta.py.

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 from model.config import HeadConfig, ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["SUFFIXES", "Task", "label_keys", "label_names", "label_note", "read_head", "unlike", "write_head"]
-
 SUFFIXES: Final[Mapping[str, str]] = {
     "classification": "ForSequenceClassification",
     "regression": "ForSequenceClassification",

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from model.errors import WeightsError
 
-__all__ = ["INDEX_LIMIT", "read_json", "read_tensors", "refuse_damaged"]
-
 INDEX_LIMIT: Final = 64 << 20
 """Largest JSON file that is parsed, in bytes."""
 _WHOLE: Final = ("model.safetensors", "pytorch_model.bin")

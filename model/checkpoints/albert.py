@@ -13,8 +13,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from model.config import ModelConfig
 
-__all__ = ["Albert"]
-
 _DROPOUT: Final = "classifier_dropout_prob"
 _POOLED: Final = Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
 _LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")

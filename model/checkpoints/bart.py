@@ -14,8 +14,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import ModelConfig
 
-__all__ = ["ANSWER", "CLASSES", "Bart"]
-
 CLASSES: Final = Task(
     *("classification_head.out_proj", "classification_head.dense"),
     options={"hidden": "tanh"},

@@ -13,22 +13,6 @@ from model.checkpoints._tasks import Task
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = [
-    "ACTIVATIONS",
-    "BODY",
-    "DEFAULTS",
-    "DROPOUT",
-    "FIELDS",
-    "FIXED",
-    "ONLY",
-    "Bert",
-    "MaskedLMHead",
-    "body_names",
-    "embedding_names",
-    "refuse_equal_widths",
-    "refuse_no_types",
-]
-
 DROPOUT: Final = "classifier_dropout"
 ACTIVATIONS: Final = {
     "gelu": "gelu",

@@ -13,8 +13,6 @@ from model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, M
 from model.config import DisentangledConfig, ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["Deberta"]
-
 _LAYER: Final = "deberta.encoder.layer"
 _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 

@@ -12,8 +12,6 @@ from model.checkpoints.deberta import Deberta
 from model.config import DisentangledConfig, ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["DebertaV2"]
-
 _NORM: Final = "layer_norm"
 
 

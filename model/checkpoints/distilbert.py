@@ -8,8 +8,6 @@ from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints._tasks import Task
 from model.checkpoints.bert import FIXED
 
-__all__ = ["DistilBert"]
-
 _SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)
 
 

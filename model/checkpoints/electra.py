@@ -11,8 +11,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import DROPOUT, Bert, body_names
 from model.config import ModelConfig
 
-__all__ = ["Electra"]
-
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 

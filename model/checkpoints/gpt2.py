@@ -12,8 +12,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import ModelConfig
 
-__all__ = ["DEFAULTS", "FIELDS", "LAYER", "SCORE", "Gpt2", "fused_names"]
-
 LAYER: Mapping[str, str] = {
     "attention.body.out": "attn.c_proj",
     "attention.norm": "ln_1",

@@ -15,8 +15,6 @@ from model.checkpoints.bert import DROPOUT
 from model.checkpoints.gpt2 import SCORE
 from model.config import ModelConfig
 
-__all__ = ["Llama"]
-
 
 class Llama(KeyMap):
     """Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block."""

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from model.checkpoints.bart import Bart
 
-__all__ = ["Mbart"]
-
 
 class Mbart(Bart):
     """BART with the norm before each block, and one after the last layer of each stack."""

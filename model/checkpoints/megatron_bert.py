@@ -8,8 +8,6 @@ from model.checkpoints._key_map import HeadedClass
 from model.checkpoints._tasks import Task
 from model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
 
-__all__ = ["MegatronBert"]
-
 
 class MegatronBert(Bert):
     """BERT with the norms before attention and feed-forward block, and one after the last layer."""

@@ -14,8 +14,6 @@ from model.config import ModelConfig
 from model.errors import ConfigurationError
 from model.layers.bottleneck import BottleneckConfig
 
-__all__ = ["MobileBert"]
-
 _CONSTANT_EPS = 1e-5
 """Of those norms that transformers builds without `layer_norm_eps`."""
 _UNREAD = ".bottleneck.attention."

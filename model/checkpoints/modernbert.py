@@ -14,8 +14,6 @@ from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import LocalConfig, ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["ModernBert"]
-
 _LAYER = "family.stack.layers.{i}"
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _THETA = {_GLOBAL: 160000.0, _LOCAL: 10000.0}

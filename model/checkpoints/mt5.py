@@ -8,8 +8,6 @@ from typing import Any
 from model.checkpoints._key_map import KeyMap
 from model.checkpoints.t5 import T5, T5Encoder
 
-__all__ = ["Mt5"]
-
 
 class Mt5(T5):
     """T5 1.1 with another vocabulary; states are never scaled before the head."""

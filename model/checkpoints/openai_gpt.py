@@ -10,8 +10,6 @@ from torch import Tensor
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, fused_names
 
-__all__ = ["OpenaiGpt"]
-
 
 class OpenaiGpt(KeyMap):
     """Post-norm decoder without a final norm; its "gelu" is the approximation by tanh."""

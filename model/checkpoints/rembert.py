@@ -11,8 +11,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
 from model.config import ModelConfig
 
-__all__ = ["RemBert"]
-
 _DROPOUT = "classifier_dropout_prob"
 _POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
 

@@ -13,8 +13,6 @@ from model.checkpoints.bert import DEFAULTS, DROPOUT, FIELDS, FIXED, ONLY, Maske
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["Roberta"]
-
 _STACK = r"(?:encoder|decoder)\.sentence_encoder\."
 _LAYER = _STACK + r"layers\.(\d+)\."
 _THEIRS = "roberta.encoder.layer.{0}."

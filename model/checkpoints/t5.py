@@ -15,8 +15,6 @@ from model.checkpoints.bert import DROPOUT
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["T5", "T5Encoder"]
-
 _FEED_FORWARD: Final = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": "relu"}
 

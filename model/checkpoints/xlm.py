@@ -13,8 +13,6 @@ from model.checkpoints._tasks import Task, label_keys, label_names
 from model.checkpoints.bert import FIXED
 from model.config import ModelConfig
 
-__all__ = ["Xlm"]
-
 _FIRST_DROPOUT = "summary_first_dropout"
 
 

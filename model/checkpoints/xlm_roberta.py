@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from model.checkpoints.roberta import Roberta
 
-__all__ = ["XlmRoberta"]
-
 
 class XlmRoberta(Roberta):
     """RoBERTa under another name; the tensors have RoBERTa's."""

@@ -11,8 +11,6 @@ from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import ModelConfig
 
-__all__ = ["XLNet"]
-
 _BY_HEAD: Mapping[str, str] = {
     "query.weight": "q",
     "key.weight": "k",

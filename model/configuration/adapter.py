@@ -14,8 +14,6 @@ from pydantic_core import CoreSchema, core_schema
 from model.errors import ConfigurationError
 from model.registry import find
 
-__all__ = ["AdapterConfig"]
-
 
 @dataclass(frozen=True)
 class AdapterConfig:

@@ -11,8 +11,6 @@ from pydantic.dataclasses import dataclass
 from model.configuration.key_types import STRICT, Probability, Width, changed_keys
 from model.errors import ConfigurationError
 
-__all__ = ["HeadConfig", "HeadEntry"]
-
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
 

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field
 
-__all__ = ["STRICT", "Depth", "Probability", "Width", "changed_keys"]
-
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Unknown keys are errors; the docstring below a field is its description."""
 

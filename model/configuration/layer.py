@@ -9,8 +9,6 @@ from pydantic.dataclasses import dataclass
 
 from model.configuration.key_types import STRICT, Depth, Probability, Width
 
-__all__ = ["BiasConfig", "ConnectorConfig", "DropoutConfig", "InitConfig", "ShareConfig"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BiasConfig:

@@ -9,8 +9,6 @@ from pydantic.dataclasses import dataclass
 
 from model.configuration.key_types import STRICT, Depth, Width, changed_keys
 
-__all__ = ["DisentangledConfig", "LocalConfig", "PositionConfig", "ScalingConfig"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScalingConfig:

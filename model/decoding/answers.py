@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Answers", "best_spans", "read_answers"]
-
 
 class Answers(NamedTuple):
     """The best answer in each row, and the score of none."""

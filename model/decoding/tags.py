@@ -10,8 +10,6 @@ from torch import Tensor
 from model.errors import ConfigurationError
 from model.loss import IGNORED
 
-__all__ = ["bio_transitions", "viterbi"]
-
 
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return scores of first tags [C] and of transitions [C, C], 0 or -inf, that keep BIO well formed.

@@ -13,8 +13,6 @@ from model.config import ModelConfig
 from model.errors import BatchError, ConfigurationError
 from model.heads import Head
 
-__all__ = ["Architecture", "Family", "View"]
-
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 """Shapes of batches, as shards declare them: one bidirectional row, one causal row, or a row and its target."""
 

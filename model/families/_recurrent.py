@@ -11,8 +11,6 @@ from pydantic.dataclasses import dataclass
 from model.config import STRICT, ModelConfig, PositionConfig
 from model.configuration.key_types import Width
 
-__all__ = ["PARTS", "RecurrentOptions"]
-
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
 PARTS: Final = dict.fromkeys(
     ("document_ids", "prefix_length"),

@@ -19,8 +19,6 @@ from model.flops import matrix_flops
 from model.layers.lstm import LongShortTermMemory, State
 from model.layers.variational_dropout import drop_features, drop_words
 
-__all__ = ["AwdLstm"]
-
 
 class AwdLstm(Family):
     """Layers of LSTM from left to right; all but the last have `cell_dim` outputs, the last has `dim`.

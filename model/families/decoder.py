@@ -16,8 +16,6 @@ from model.layers.documents import batch_documents
 from model.layers.masks import batch_padding
 from model.layers.stack import Stack, layer_states
 
-__all__ = ["Decoder"]
-
 
 class Decoder(Family):
     """A causal stack: every token sees itself and the tokens before it.

@@ -17,8 +17,6 @@ from model.flops import matrix_flops
 from model.layers.characters import CharacterEncoder, character_ids
 from model.layers.projected_lstm import ProjectedLstm
 
-__all__ = ["Elmo"]
-
 Small = Annotated[int, Field(ge=1, le=2**16)]
 
 

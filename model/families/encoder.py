@@ -14,8 +14,6 @@ from model.layers.documents import batch_documents
 from model.layers.masks import batch_padding, pair_mask
 from model.layers.stack import Stack, layer_states
 
-__all__ = ["MODE_TYPES", "Encoder"]
-
 MODE_TYPES = 6
 """Segment types that tell UniLM's modes apart; a smaller table holds the segments alone."""
 

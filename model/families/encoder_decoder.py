@@ -18,8 +18,6 @@ from model.layers.documents import batch_documents
 from model.layers.masks import batch_padding, document_mask
 from model.layers.stack import Stack, layer_states
 
-__all__ = ["EncoderDecoder"]
-
 
 class EncoderDecoder(Family):
     """Two stacks that share the token table; with `share.stacks` they share their layers, too.

@@ -15,8 +15,6 @@ from model.layers.masks import batch_padding, document_mask, plan_attention
 from model.layers.position import Learned
 from model.layers.trigram import neighbours, trigrams
 
-__all__ = ["MobileBert"]
-
 
 class MobileBert(Family):
     """A bidirectional stack: every token sees its whole row, or with `document_ids` its document."""

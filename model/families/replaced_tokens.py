@@ -22,8 +22,6 @@ from model.heads import Head
 from model.layers.stack import Stack
 from model.loss import at_labels
 
-__all__ = ["GeneratorConfig", "ReplacedTokens"]
-
 _STACK, _GENERATOR = "family.stack.", "family.generator."
 _SHARED = (
     *("family.tokens.", "family.languages."),

@@ -20,8 +20,6 @@ from model.layers.position import Position
 from model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
 from model.settling import predicted_places
 
-__all__ = ["XLNet"]
-
 
 class XLNet(Family):
     """A bidirectional stack whose attention knows distances and segments instead of places.

@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 
 from model.config import STRICT
 
-__all__ = ["Continuation", "Decoding", "LengthForm", "Stop"]
-
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
 """End of a continuation: an end token came, its text holds a stop string, `max_tokens` are there, or the position table
 has no place for more."""

@@ -13,8 +13,6 @@ from model.errors import BatchError, ConfigurationError
 from model.heads import Head
 from model.settling import settle
 
-__all__ = ["Reading"]
-
 
 class Reading:
     """The scores of what comes next, of rows that grow; a row that has ended leaves.

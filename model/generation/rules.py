@@ -11,8 +11,6 @@ from torch import Tensor
 from model.errors import BatchError
 from model.generation.decoding import Decoding, Stop
 
-__all__ = ["Row", "Rules", "ngram_bans", "penalise", "refuse_dead_ends"]
-
 
 @dataclass
 class Row:

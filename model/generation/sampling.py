@@ -9,8 +9,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["draw", "probabilities", "uniform"]
-
 
 def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None) -> Tensor:
     """Return the distribution that is sampled from, fp64 [B, vocabulary].

@@ -14,8 +14,6 @@ from model.flops import matrix_flops
 from model.layers.scalar_mix import ScalarMix
 from model.loss import Loss, weigh_rows_alike
 
-__all__ = ["Head"]
-
 
 class Head(nn.Module, ABC):
     """A loss on hidden states: a sum over labels, and the count that the sum is divided by."""

@@ -10,8 +10,6 @@ from torch import Tensor
 from model.heads._head import Head
 from model.loss import chunked_cross_entropy_sum, count_labels, counted_ids, gather_labels
 
-__all__ = ["LabelHead"]
-
 
 class LabelHead(Head):
     """A head whose loss is the cross entropy of its scores at the labelled places; no other place is projected."""

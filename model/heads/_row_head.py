@@ -13,8 +13,6 @@ from model.heads._head import Head
 from model.layers.classifier import Classifier
 from model.layers.pooling import PAIR_FEATURES, pool
 
-__all__ = ["RowHead"]
-
 
 class RowHead(Head):
     """A head that pools the states of a row, and maps the vector to scores."""

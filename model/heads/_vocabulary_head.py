@@ -10,8 +10,6 @@ from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 from model.layers.vocabulary import VocabularyProjection
 
-__all__ = ["VocabularyHead"]
-
 
 class VocabularyHead(LabelHead):
     """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`.

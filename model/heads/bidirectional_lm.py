@@ -13,8 +13,6 @@ from model.heads._label_head import LabelHead
 from model.layers.vocabulary import VocabularyProjection
 from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
-__all__ = ["BidirectionalLm"]
-
 
 class BidirectionalLm(LabelHead):
     """One linear map with bias for both halves of a state: the first has read the left, the second the right.

@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from model.heads._row_head import RowHead
 from model.loss import IGNORED, cross_entropy_sum
 
-__all__ = ["Classification"]
-
 
 class Classification(RowHead):
     """Cross entropy of the class of a row; with `multi_label`, the mean over classes of a binary one each.

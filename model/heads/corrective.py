@@ -13,8 +13,6 @@ from model.config import ModelConfig
 from model.heads.masked_lm import MaskedLM
 from model.loss import original_ids, real_index, real_places
 
-__all__ = ["Corrective"]
-
 
 class Corrective(MaskedLM):
     """The head of masked LM beside one score a place, from which the probability c of copying the input follows.

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.heads._vocabulary_head import VocabularyHead
 
-__all__ = ["Lm"]
-
 
 class Lm(VocabularyHead):
     """Tied to the token embedding or not: a linear map, or one with a bias, or BERT's head, as `projection` says."""

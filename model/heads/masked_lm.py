@@ -9,8 +9,6 @@ from torch import nn
 from model.config import ModelConfig
 from model.heads._vocabulary_head import VocabularyHead
 
-__all__ = ["MaskedLM"]
-
 
 class MaskedLM(VocabularyHead):
     """The vocabulary with a bias, after a linear map, an activation and a norm unless `transform` is off."""

@@ -11,8 +11,6 @@ from torch import Tensor
 from model.heads._row_head import RowHead
 from model.loss import IGNORED, cross_entropy_sum
 
-__all__ = ["MultipleChoice"]
-
 
 class MultipleChoice(RowHead):
     """Cross entropy over the choices of an example, of which each is a row of `input_ids` with one score.

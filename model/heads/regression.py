@@ -9,8 +9,6 @@ from torch import Tensor
 
 from model.heads._row_head import RowHead
 
-__all__ = ["Regression"]
-
 
 class Regression(RowHead):
     """Squared error of one score for a row; `target` is [B] float32, NaN in a row without one.

@@ -14,8 +14,6 @@ from model.layers.variational_dropout import drop_features
 from model.layers.vocabulary import VocabularyProjection
 from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
-__all__ = ["RegularisedLm"]
-
 
 class RegularisedLm(LabelHead):
     """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.

@@ -12,8 +12,6 @@ from model.heads import Head
 from model.layers.pooler import Pooler
 from model.loss import IGNORED, cross_entropy_sum
 
-__all__ = ["Sentence"]
-
 
 class Sentence(Head):
     """Pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""

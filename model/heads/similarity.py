@@ -16,8 +16,6 @@ from model.layers.pooler import Pooler
 from model.layers.pooling import pool
 from model.loss import IGNORED, cross_entropy_sum
 
-__all__ = ["Similarity"]
-
 _POOLS: Final = ("cls", "mean", "max")
 
 

@@ -13,8 +13,6 @@ from model.heads._head import Head
 from model.layers.classifier import Classifier
 from model.loss import IGNORED, cross_entropy_sum
 
-__all__ = ["Span"]
-
 
 class Span(Head):
     """Half the cross entropy of the first place of an answer, and half that of its last, among the places allowed.

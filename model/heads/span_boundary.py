@@ -15,8 +15,6 @@ from model.layers.norm import build_norm
 from model.layers.vocabulary import VocabularyProjection
 from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
-__all__ = ["SpanBoundary"]
-
 
 class SpanBoundary(LabelHead):
     """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.

@@ -12,8 +12,6 @@ from model.heads._label_head import LabelHead
 from model.layers.classifier import Classifier
 from model.loss import IGNORED, gather_labels
 
-__all__ = ["Tagging"]
-
 
 class Tagging(LabelHead):
     """Cross entropy of the class at each labelled place; `label_ids` are numbers of classes.

@@ -13,8 +13,6 @@ from model.heads import Head
 from model.layers.activation import ACTIVATIONS
 from model.loss import original_ids, real_places
 
-__all__ = ["Token"]
-
 
 class Token(Head):
     """Linear, activation and a linear map onto one score; above 0: the token is replaced.

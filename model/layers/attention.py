@@ -14,8 +14,6 @@ from model.layers.documents import attend
 from model.layers.masks import AttentionPlan
 from model.layers.position import rotate
 
-__all__ = ["Attention"]
-
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
 """Keys, values, number of queries and plan to those with further keys and values before the others."""
 

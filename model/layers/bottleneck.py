@@ -14,8 +14,6 @@ from model.layers.feed_forward import FeedForward
 from model.layers.masks import AttentionPlan
 from model.layers.norm import NoNorm, build_norm
 
-__all__ = ["BottleneckConfig", "BottleneckLayer", "body_norm"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BottleneckConfig(ModelConfig):

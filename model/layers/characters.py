@@ -13,8 +13,6 @@ from model.draws import Draw, normal, of_gates, uniform
 from model.flops import matrix_flops
 from model.whole_shapes import whole_shape
 
-__all__ = ["CHARACTERS", "CharacterEncoder", "Highway", "character_ids"]
-
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
 """Special tokens that are one character of their own; the others are spelled as their pieces are written."""

@@ -11,8 +11,6 @@ from model.config import HeadConfig, ModelConfig
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 
-__all__ = ["Classifier"]
-
 
 class Classifier(nn.Module):
     """Dropout and a linear map; before them, where `hidden` names one, dropout, a linear map and an activation.

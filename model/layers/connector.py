@@ -9,8 +9,6 @@ from model.configuration.layer import ConnectorConfig
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 
-__all__ = ["Connector"]
-
 
 class Connector(nn.Module):
     """One linear map, or two with the activation between them and a norm after them.

@@ -10,8 +10,6 @@ from model.layers.attention import Attention
 from model.layers.masks import BLOCKED, AttentionPlan, RelativePlaces
 from model.layers.norm import build_norm
 
-__all__ = ["DisentangledAttention", "RelativeTable", "log_bucket", "relative_row"]
-
 
 class RelativeTable(nn.Module):
     """A learnt vector for each relative place, read by all layers of a stack."""

@@ -13,8 +13,6 @@ from model.layers.layer import Layer
 from model.layers.masks import AttentionPlan
 from model.layers.norm import build_norm
 
-__all__ = ["Convolution", "ConvolutionLayer", "MaskDecoder", "build_layers"]
-
 
 class Convolution(nn.Module):
     """A linear map of the tokens around each place; those that the place may not see count as zeros."""

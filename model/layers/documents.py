@@ -11,8 +11,6 @@ from torch.nn.attention.varlen import varlen_attn
 
 from model.layers.masks import Documents, window_mask
 
-__all__ = ["attend", "attend_flat", "attend_one_by_one", "batch_documents", "reads_documents"]
-
 _AMPERE = 8
 """Compute capability from which the flat kernel runs."""
 _WIDEST_HEAD = 256

@@ -10,8 +10,6 @@ from model.config import ModelConfig
 from model.layers.norm import build_norm
 from model.layers.position import Position
 
-__all__ = ["Embeddings"]
-
 
 class Embeddings(nn.Module):
     """Everything between the token table and the first layer; two stacks may share the table, never this."""

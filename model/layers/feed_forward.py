@@ -7,8 +7,6 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.layers.activation import ACTIVATIONS
 
-__all__ = ["FeedForward"]
-
 
 class FeedForward(nn.Module):
     """down(activation(up(x))), or down(activation(gate(x)) * up(x))."""

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from model.config import ScalingConfig
 
-__all__ = ["frequencies", "rotation_length", "scaled_frequencies"]
-
 
 def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tensor:
     """Return theta^(-2i / width) for i below width / 2: radians a place, fp32."""

@@ -11,8 +11,6 @@ from model.layers.feed_forward import FeedForward
 from model.layers.masks import AttentionPlan
 from model.layers.residual import Residual
 
-__all__ = ["Layer", "SelfAttention"]
-
 
 class SelfAttention(Attention):
     """Attention of a sequence to itself; a separate class, so that the norm is applied to `x` once."""

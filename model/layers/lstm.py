@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from model.draws import Draw, of_gates, uniform
 
-__all__ = ["LongShortTermMemory", "State", "gate_laws"]
-
 State: TypeAlias = tuple[Tensor, Tensor]
 """Outputs and cells [B, width] after the last token."""
 

@@ -10,23 +10,6 @@ from torch import Tensor
 
 from model.cache import Cache
 
-__all__ = [
-    "BLOCKED",
-    "AttentionPlan",
-    "Documents",
-    "RelativePlaces",
-    "batch_padding",
-    "document_mask",
-    "mode_mask",
-    "padding_mask",
-    "pair_mask",
-    "plan_attention",
-    "plan_continuation",
-    "prefix_mask",
-    "rank_mask",
-    "window_mask",
-]
-
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
 

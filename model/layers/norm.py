@@ -8,8 +8,6 @@ from torch.nn import functional
 
 from model.config import ModelConfig
 
-__all__ = ["NoNorm", "RMSNorm", "build_norm"]
-
 
 class NoNorm(nn.Module):
     """x * weight + bias over the last axis: the parameters of a LayerNorm without its statistics."""

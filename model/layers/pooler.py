@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Pooler"]
-
 
 class Pooler(nn.Module):
     """tanh(Linear(x)) of the first place's state, [CLS] (arXiv 1810.04805); without a transform the state itself."""

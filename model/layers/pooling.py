@@ -10,8 +10,6 @@ from torch import Tensor
 
 from model.errors import BatchError
 
-__all__ = ["PAIR_FEATURES", "pool"]
-
 PAIR_FEATURES: Final = 4
 """Vectors that the pool `pair` puts side by side."""
 

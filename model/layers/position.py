@@ -15,18 +15,6 @@ from torch import Tensor, nn
 from model.config import ModelConfig, ScalingConfig
 from model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
 
-__all__ = [
-    "Learned",
-    "Position",
-    "Rope",
-    "Sinusoidal",
-    "T5Bias",
-    "build_local_position",
-    "build_position",
-    "rotate",
-    "t5_bucket",
-]
-
 
 class Position(nn.Module):
     """A model without position information; the kinds below override its methods."""

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from model.draws import Draw, uniform
 from model.layers.lstm import gate_laws
 
-__all__ = ["ProjectedLstm"]
-
 
 class ProjectedLstm(nn.Module):
     """An LSTM with a projection; cells and outputs are clipped at every token.

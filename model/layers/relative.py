@@ -15,8 +15,6 @@ from model.layers.frequencies import frequencies
 from model.layers.masks import BLOCKED
 from model.layers.residual import Residual
 
-__all__ = ["RelativeAttention", "RelativeLayer", "RelativePlan", "distance_waves", "wave_index"]
-
 
 class RelativePlan(NamedTuple):
     """Inputs of relative attention besides the states; the same for all layers of a stack."""

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.layers.norm import build_norm
 
-__all__ = ["Residual"]
-
 
 class Residual(nn.Module):
     """pre: x + dropout(body(norm(x))); post: norm(x + dropout(body(x))). Not `normed`: the norm is the identity."""

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from model.draws import Draw, constant
 
-__all__ = ["ScalarMix"]
-
 
 class ScalarMix(nn.Module):
     """gain x the sum over layers of softmax(weights)[layer] x state; at first their mean.

@@ -18,8 +18,6 @@ from model.layers.masks import AttentionPlan, Documents, plan_attention, plan_co
 from model.layers.norm import build_norm
 from model.layers.position import Position, T5Bias, build_local_position, build_position
 
-__all__ = ["Stack", "layer_states", "shared_layers"]
-
 
 class Stack(nn.Module):
     """Encoder (neither flag), decoder (causal), or decoder beside an encoder (causal and cross).

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["neighbours", "trigrams"]
-
 
 def neighbours(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
     """Return [B, T - 1] bool, True where a place and the next one are tokens of one document; None: all are.

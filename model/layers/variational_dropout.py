@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["drop_features", "drop_words"]
-
 
 def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
     """Drop features of x [B, T, width], in each row the same ones at all places; the others are scaled up."""

@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from model.errors import ConfigurationError
 
-__all__ = ["VocabularyProjection", "padded_rows"]
-
 
 class VocabularyProjection(nn.Module):
     """Scores over the vocabulary, from a separate weight or the token embedding's.

@@ -11,8 +11,6 @@ from model.build import Model
 from model.errors import ConfigurationError
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
 
-__all__ = ["answer_log_likelihoods"]
-
 
 def answer_log_likelihoods(
     model: Model,

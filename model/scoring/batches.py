@@ -12,8 +12,6 @@ from model.build import Model
 from model.errors import BatchError, ConfigurationError
 from model.heads import Head
 
-__all__ = ["TOKENS", "batch_tensors", "check_lengths", "head_of", "like_lengths", "log_probabilities"]
-
 TOKENS = 2048
 """places of a batch, padding included: the states of a small model stay in a core's cache"""
 _SCORES = {"cpu": 1 << 21}

@@ -12,8 +12,6 @@ from model.build import Model
 from model.errors import ConfigurationError
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
 
-__all__ = ["Window", "log_likelihoods", "windowed_log_likelihoods", "windows"]
-
 
 class Window(NamedTuple):
     """Tokens `first` to `end` - 1 of a row, of which those from `scored` on are scored in this window."""

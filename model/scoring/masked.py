@@ -13,8 +13,6 @@ from model.errors import ConfigurationError
 from model.heads import Head
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
 
-__all__ = ["candidate_scores", "hidden_log_likelihoods", "masked_places", "pseudo_log_likelihoods"]
-
 _UNKNOWN = frozenset({"rank", "prediction_order"})
 """Tensors of a family whose rows are predicted in an order (arXiv 1906.08237), which a masked row does not have."""
 

@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from pipeline.kernels.rates import largest_remainders, powers
 
-__all__ = ["apportion", "copy_factors"]
-
 
 def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
     """Return whole tokens for each language in proportion to its own to the power alpha; their sum stays.

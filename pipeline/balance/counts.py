@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias, TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["BalanceCounts", "Kind", "LanguageCounts"]
-
 Kind: TypeAlias = Literal["texts", "pairs"]
 
 

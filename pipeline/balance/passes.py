@@ -22,8 +22,6 @@ from pipeline.rows import Rows
 from pipeline.shards import Manifest, open_shards
 from pipeline.splits import is_heldout
 
-__all__ = ["BALANCE_VERSION", "CountTokens", "WriteFactors"]
-
 BALANCE_VERSION: Final = 1
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)

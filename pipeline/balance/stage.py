@@ -18,8 +18,6 @@ from pipeline.execution.unit_record import require_equal
 from pipeline.shards import Manifest
 from pipeline.splits import split_amount
 
-__all__ = ["BalanceConfig", "BalanceStage"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BalanceConfig:

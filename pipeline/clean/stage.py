@@ -20,8 +20,6 @@ from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, choose, find
 from pipeline.text.normal_form import NORMALISE_VERSION
 
-__all__ = ["CleanConfig", "CleanStage", "SourceConfig"]
-
 _CLEAN_VERSION: Final = 1
 
 ChosenExtractor = Annotated[Chosen, OneOf("pipeline.extractors")]

@@ -16,8 +16,6 @@ from pipeline.registry import Chosen
 from pipeline.text.normal_form import control_characters, normalise
 from pipeline.text.text_statistics import TextStatistics
 
-__all__ = ["Steps", "host_of"]
-
 
 class Steps:
     """The steps of one source, built once a unit. Each returns the document for the next step, or None once rejected.

@@ -24,8 +24,6 @@ from pipeline.readers import Counted, Item, RawRecord, Reader, options_of, other
 from pipeline.recipe import InputEntry
 from pipeline.registry import Chosen, choose
 
-__all__ = ["CleanUnits", "SourceSteps"]
-
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
 _FALLBACK: Final = "extract_fallback"

@@ -15,9 +15,6 @@ from pipeline.filters import Verdict
 from pipeline.formats.account import Account
 from pipeline.readers import Counted
 
-__all__ = ["CleanCounts", "UnitCounts", "characters_of"]
-
-
 _DISTINCT: Final = 20
 """Sets of keys that a unit names."""
 

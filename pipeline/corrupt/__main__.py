@@ -2,8 +2,6 @@ from functools import partial
 
 from pipeline.__main__ import stage_main
 
-__all__ = ["main"]
-
 main = partial(stage_main, "corrupt")
 
 if __name__ == "__main__":

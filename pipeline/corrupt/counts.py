@@ -6,8 +6,6 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["CorruptCounts", "ReadCounts", "RowCounts", "SetCounts"]
-
 
 class ReadCounts(TypedDict):
     """Samples of a set and their tokens, counted where they are read."""

@@ -12,8 +12,6 @@ from pipeline.config import STRICT
 from pipeline.objectives import NamedObjective, side_by_side
 from pipeline.shards.layout import BlockRows, Compression
 
-__all__ = ["ObjectiveEntries", "ObjectiveEntry"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ObjectiveEntry(NamedObjective):

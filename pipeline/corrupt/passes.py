@@ -30,8 +30,6 @@ from pipeline.shards.layout import block_rows_of
 from pipeline.splits import Splits
 from pipeline.tokenizers import vocabulary_of
 
-__all__ = ["CorruptManifests", "CorruptShards", "ExampleUnit", "example_units"]
-
 
 @dataclass(frozen=True)
 class ExampleUnit:

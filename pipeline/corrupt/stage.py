@@ -13,8 +13,6 @@ from pipeline.execution.unit_record import add_counts, require_equal
 from pipeline.shards import Manifest
 from pipeline.splits import Splits
 
-__all__ = ["CorruptConfig", "CorruptStage"]
-
 CorruptConfig = ObjectiveEntries
 
 

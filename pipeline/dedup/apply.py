@@ -17,8 +17,6 @@ from pipeline.documents.files import Rejection, read_documents, write_documents,
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, require_equal
 
-__all__ = ["Apply"]
-
 _Drops: TypeAlias = tuple[NDArray[np.bytes_], NDArray[np.bytes_]]
 """Uids of dropped documents, and the uid that is kept in place of each."""
 

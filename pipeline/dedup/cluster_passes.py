@@ -18,8 +18,6 @@ from pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, require_equal
 
-__all__ = ["NearClusters", "NearDrops", "NearMembers"]
-
 _DEAL: Final = 1 << 20
 """Level of the ranks that deal components to ranges, which no label was chosen by."""
 _PART_DROP: Final = (*DROP, ("part", "<u4"))

@@ -12,8 +12,6 @@ from pipeline.dedup.components import connected_components, star_edges
 from pipeline.dedup.keep import kept_rows
 from pipeline.dedup.near import similarities
 
-__all__ = ["CLUSTERS_VERSION", "Clusters", "resolve", "smallest_uids"]
-
 CLUSTERS_VERSION: Final = 1
 """Raised when the rule that forms clusters changes."""
 

@@ -21,18 +21,6 @@ from pipeline.execution.pieces import PieceWriter
 from pipeline.execution.unit_record import Output, require_equal
 from pipeline.recorded_file import RecordedFile
 
-__all__ = [
-    "hash_bounds",
-    "range_slice",
-    "read_columns",
-    "read_rows",
-    "rows_of",
-    "uid_bytes",
-    "uid_column",
-    "write_columns",
-    "write_rows",
-]
-
 Columns = dict[str, NDArray[Any]]
 Schema = Sequence[tuple[str, str]]
 """Names and numpy types of the columns of rows."""

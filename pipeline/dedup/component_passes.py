@@ -23,8 +23,6 @@ from pipeline.execution.exchange import Exchange
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 
-__all__ = ["Levels", "NearAnswers", "NearLinks", "Step", "level_passes", "write_links"]
-
 _LINK: Final = (("node", "<u8"), ("label", "<u8"), ("source", "<u4"), ("linked", "?"))
 _ANSWER: Final = (("label", "<u8"), ("component", "<u8"))
 

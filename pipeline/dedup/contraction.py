@@ -19,8 +19,6 @@ from pipeline.arrays import Bool, Int64, UInt64
 from pipeline.dedup.components import connected_components, star_edges
 from pipeline.seeding import mix
 
-__all__ = ["Contraction", "contract", "look_up", "ranks_of"]
-
 _STEP: Final = 0x9E3779B97F4A7C15
 
 

@@ -7,8 +7,6 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["DedupCounts", "read_by"]
-
 
 class _KindCounts(TypedDict, total=False):
     """Counts of the passes that find duplicates of one kind."""

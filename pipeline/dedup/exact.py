@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from pipeline.text.normal_form import match_words
 
-__all__ = ["EXACT_COLUMNS", "EXACT_VERSION", "Key", "content_hashes", "normalise_url"]
-
 EXACT_VERSION: Final = 1
 """Raised when a hash, and so a decision, changes."""
 

@@ -18,8 +18,6 @@ from pipeline.errors import IntegrityError
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, require_equal
 
-__all__ = ["ExactHashes", "ExactSurvivors"]
-
 _ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
 
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["KEEP_COLUMNS", "Keep", "kept_rows", "merits"]
-
 Keep: TypeAlias = Literal["longest", "first", "newest"]
 """`longest` text, `first` = smallest uid, `newest` capture date (a document without a date is the oldest)."""
 

@@ -17,8 +17,6 @@ from pipeline.arrays import UInt64
 from pipeline.seeding import mix
 from pipeline.text.normal_form import match_words
 
-__all__ = ["NEAR_VERSION", "MinHash", "similarities", "sketch"]
-
 NEAR_VERSION: Final = 1
 """Raised when a signature, and so a decision, changes."""
 

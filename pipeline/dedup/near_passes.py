@@ -21,8 +21,6 @@ from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 from pipeline.text.normal_form import MATCH_VERSION
 
-__all__ = ["NearCandidates", "NearSignatures", "SignatureFacts"]
-
 _KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
 _COLUMNS = ("uid", "text", "target_text", *KEEP_COLUMNS)
 

@@ -15,8 +15,6 @@ from pipeline.documents.files import documents_of
 from pipeline.execution.exchange import Exchange
 from pipeline.recorded_file import RecordedFile, recorded
 
-__all__ = ["CLUSTER", "CLUSTER_SCHEMA", "COPY", "DROP", "Parts", "ranges_of", "write_clusters"]
-
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Columns of a document that is dropped: its uid, and that of the one that is kept in its place."""

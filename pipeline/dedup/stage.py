@@ -30,8 +30,6 @@ from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.text.normal_form import MATCH_VERSION
 
-__all__ = ["DedupConfig", "DedupStage", "ExactConfig", "NearConfig"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExactConfig:

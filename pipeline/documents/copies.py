@@ -16,8 +16,6 @@ from pipeline.recorded_file import RecordedFile
 from pipeline.rows import Rows
 from pipeline.seeding import order_key
 
-__all__ = ["FACTORS_FILE", "FACTORS_FORMAT", "CopyFactors", "languages_of"]
-
 FACTORS_FILE: Final = "factors.json"
 FACTORS_FORMAT: Final = 1
 

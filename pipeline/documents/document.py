@@ -9,9 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["DOCUMENT_SCHEMA", "FLAG_DECODED_BY_GUESS", "FLAG_PII_REPLACED", "FLAG_REPLACEMENTS", "FLAG_SPANS_REMOVED",
-           "FLAG_TRUNCATED_SOURCE", "Document", "document_uid"]  # fmt: skip
-
 FLAG_DECODED_BY_GUESS: Final = 1
 FLAG_REPLACEMENTS: Final = 2
 FLAG_TRUNCATED_SOURCE: Final = 4

@@ -16,17 +16,6 @@ from pipeline.recorded_file import RecordedFile, recorded
 from pipeline.repair import repair_of
 from pipeline.seeding import fraction
 
-__all__ = [
-    "REJECT_SCHEMA",
-    "Rejection",
-    "documents_of",
-    "read_batches",
-    "read_documents",
-    "read_rejects",
-    "write_documents",
-    "write_rejects",
-]
-
 _BATCH_ROWS: Final = 512
 _BATCH_CHARACTERS: Final = 8 * 2**20
 _DETAIL_CHARACTERS: Final = 200

@@ -6,8 +6,6 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["EncodeCounts", "ShardCounts"]
-
 
 class _SentenceCounts(TypedDict):
     """Sentences found, and those that begin at the token where another one begins."""

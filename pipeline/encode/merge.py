@@ -35,8 +35,6 @@ from pipeline.splits import is_heldout
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["MERGE_VERSION", "Codes", "Merge", "TokenManifest"]
-
 MERGE_VERSION: Final = 1
 _LANGUAGE_LIMIT: Final = 255
 _CODES: Final = "tmp/codes.json"

@@ -19,8 +19,6 @@ from pipeline.documents.document import Document
 from pipeline.execution.exchange import Exchange
 from pipeline.execution.pieces import PieceWriter
 
-__all__ = ["RunWriter", "read_range", "run_schema"]
-
 _FLUSH_BYTES: Final = 1 << 26
 _ROW_BYTES: Final = 256
 """About what a document's identity and origin take, beside its tokens."""

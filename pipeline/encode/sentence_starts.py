@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["sentence_starts"]
-
 
 def sentence_starts(
     text: str, starts: Sequence[int], token_starts: NDArray[np.int64], token_ends: NDArray[np.int64] | None = None

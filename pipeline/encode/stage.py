@@ -20,8 +20,6 @@ from pipeline.execution.unit_record import require_equal
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.splits import split_amount
 
-__all__ = ["EncodeConfig", "EncodeStage"]
-
 
 def _regex() -> Chosen:
     return choose("pipeline.sentences", "regex")

@@ -27,8 +27,6 @@ from pipeline.sentences import Sentences
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 
-__all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
-
 TOKENISE_VERSION: Final = 3
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22

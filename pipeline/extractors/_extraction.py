@@ -28,8 +28,6 @@ from pipeline.execution.orphans import die_with
 from pipeline.extractors._extractor import ExtractorOptions, Refused
 from pipeline.registry import Chosen, choose
 
-__all__ = ["BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "serve", "shared_extraction"]
-
 BATCH: Final = 16
 """Pages in one message: one round trip a page would cost as much as the parsing."""
 EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")

@@ -9,8 +9,6 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["Extractor", "ExtractorOptions", "Refused"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExtractorOptions:

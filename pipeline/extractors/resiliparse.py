@@ -13,8 +13,6 @@ from resiliparse.extract.html2text import extract_plain_text
 from pipeline.config import STRICT
 from pipeline.extractors import ExtractorOptions, Refused
 
-__all__ = ["Resiliparse"]
-
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
 # Void elements, and elements whose end tag may be left out: parsers do not nest them in themselves.
 _FLAT: Final = frozenset(

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Final, Protocol
 
 from pipeline.text.text_statistics import TextStatistics
 
-__all__ = ["KEEP", "Filter", "Verdict"]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -16,8 +16,6 @@ from pipeline.sentences.regex import Regex
 from pipeline.text.normal_form import normalise
 from pipeline.text.text_statistics import TextStatistics
 
-__all__ = ["C4Quality"]
-
 _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 _TERMINAL: Final = (".", "?", "!", '"', "'", "”", "’", "。", "！", "？")
 _POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")

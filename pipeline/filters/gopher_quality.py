@@ -12,8 +12,6 @@ from pipeline.config import STRICT
 from pipeline.filters import KEEP, Verdict
 from pipeline.text.text_statistics import TextStatistics
 
-__all__ = ["GopherQuality"]
-
 Share = Annotated[float, Field(ge=0, le=1)]
 
 _STOP_WORDS: Final = {

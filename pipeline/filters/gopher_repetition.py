@@ -13,8 +13,6 @@ from pipeline.config import STRICT
 from pipeline.filters import KEEP, Verdict
 from pipeline.text.text_statistics import TextStatistics
 
-__all__ = ["GopherRepetition"]
-
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -6,8 +6,6 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["CopyCounts", "GroupCounts", "ReadCounts", "SetCounts"]
-
 
 class _RowCounts(TypedDict, total=False):
     """Tokens that were grouped, and the rows they came to. A grouping may count more."""

@@ -16,8 +16,6 @@ from pipeline.seeding import order_key
 from pipeline.shards import open_shards
 from pipeline.splits import is_heldout
 
-__all__ = ["heldout_documents", "heldout_shard", "place_key", "train_documents", "with_copies"]
-
 _COLUMNS = ("token_ids", "sentence_starts")
 _PAIRS = ("target_ids", "target_language")
 """Columns of token sets that hold aligned texts."""

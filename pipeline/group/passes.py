@@ -26,8 +26,6 @@ from pipeline.splits import Splits
 from pipeline.tokenizers import vocabulary_of
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["GroupManifests", "GroupShards"]
-
 
 @dataclass(frozen=True)
 class GroupShards(Pass[GroupCounts]):

@@ -13,8 +13,6 @@ from pipeline.objectives import Objective
 from pipeline.registry import Chosen
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SampleSet", "sample_sets"]
-
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:

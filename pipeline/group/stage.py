@@ -25,8 +25,6 @@ from pipeline.shards.layout import BlockRows, Compression
 from pipeline.splits import Splits, split_amount
 from pipeline.tokenizers import vocabulary_of
 
-__all__ = ["GroupConfig", "GroupStage"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class GroupConfig:

@@ -24,24 +24,6 @@ from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 from pipeline.seeding import keyed_hash, sample_uid
 from pipeline.vocabulary import Vocabulary
 
-__all__ = [
-    "Context",
-    "Grouped",
-    "Grouping",
-    "GroupingSpec",
-    "MinimumRow",
-    "PartOptions",
-    "Starts",
-    "build_grouping",
-    "kept_by_minimum",
-    "row_offsets",
-    "sample_rows",
-    "starts_at",
-    "starts_feature",
-    "without_empty",
-]
-
-
 _SHORT: Final = 65_535
 """Tokens of the longest row whose places are stored as uint16, with a token in front."""
 _LONGEST_VALUE: Final = 64

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from pipeline.kernels.rates import MILLION
 from pipeline.seeding import MIXTURE, below, kernel_base, kernel_keys, word_of, words
 
-__all__ = ["MOST_PARTS", "Part", "PartDraws"]
-
 Part: TypeAlias = tuple[int, int]
 """Tokens of a full row of the part, and its share in parts per million."""
 

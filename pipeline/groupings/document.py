@@ -28,8 +28,6 @@ from pipeline.kernels.ragged import starts_in_rows
 from pipeline.rows import Feature, Ragged, Rows
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Document"]
-
 
 class Document(Grouping):
     """A document of at most `length` tokens is one row; a longer one is cut greedily in windows of whole sentences.

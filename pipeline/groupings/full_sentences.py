@@ -12,8 +12,6 @@ from pipeline.groupings._parts import PartDraws
 from pipeline.groupings.packed import Packed, cuts
 from pipeline.rows import Rows
 
-__all__ = ["FullSentences"]
-
 
 class FullSentences(Packed):
     """All documents, each followed by its separator, are one stream, cut in rows of as many whole sentences as fit.

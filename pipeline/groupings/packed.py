@@ -32,8 +32,6 @@ from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Packed", "cuts"]
-
 
 class Packed(Grouping):
     """All documents, each followed by its separator, are one stream of tokens, cut every `length` tokens.

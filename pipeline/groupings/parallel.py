@@ -28,8 +28,6 @@ from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import POSITIONS, below, kernel_keys, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Parallel", "SourceShare"]
-
 SourceShare: TypeAlias = tuple[str, int, int]
 """Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
 

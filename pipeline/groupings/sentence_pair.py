@@ -31,9 +31,6 @@ from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import LABELS, LENGTHS, below, kernel_keys, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SentencePair"]
-
-
 _CANDIDATES: Final = 16
 """Other documents among which a partner is sought."""
 _HALF: Final = np.uint64(32)

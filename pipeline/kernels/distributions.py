@@ -21,18 +21,6 @@ from numpy.typing import NDArray
 from pipeline.arrays import Int64, UInt64
 from pipeline.kernels.rates import MILLION
 
-__all__ = [
-    "exponentials",
-    "frequency_thresholds",
-    "geometric_thresholds",
-    "guide",
-    "inverse_cdf",
-    "poisson_thresholds",
-    "powers",
-    "reciprocal_thresholds",
-]
-
-
 _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""
 _STEPS: Final = 3

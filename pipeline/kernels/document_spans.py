@@ -8,8 +8,6 @@ from pipeline.arrays import Int64
 from pipeline.kernels.sampling import offsets_of, rows_of, within
 from pipeline.rows import Ragged
 
-__all__ = ["inside_documents", "noise_before"]
-
 
 def inside_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64, Int64]:
     """Return spans that lie in one document each: of one that crosses a boundary the longest part, or the first such.

@@ -16,9 +16,6 @@ from pydantic import AfterValidator, Field
 
 from pipeline.arrays import Int64
 
-__all__ = ["MILLION", "MeanLength", "Rate", "count", "count_between", "kept_shares", "largest_remainders",
-           "parts_per_million", "powers", "shares", "spans", "task_weights", "thousandths"]  # fmt: skip
-
 MILLION: Final = 1_000_000
 
 

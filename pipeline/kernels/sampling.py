@@ -19,24 +19,6 @@ from pipeline.kernels.rates import MILLION
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
-__all__ = [
-    "choose",
-    "choose_weighted",
-    "compose",
-    "draw",
-    "offsets_of",
-    "permute",
-    "permute_near",
-    "reorder",
-    "roles",
-    "rows_of",
-    "running",
-    "skip_words",
-    "slots",
-    "within",
-]
-
-
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)

@@ -10,8 +10,6 @@ from pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS
 
-__all__ = ["lengths_until", "merged"]
-
 
 def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:
     """Draw lengths for each row until their sum reaches `totals[i]`; the last is cut to make it the sum (int64).

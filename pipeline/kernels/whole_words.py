@@ -15,8 +15,6 @@ from pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_w
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS
 
-__all__ = ["RowWords", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowWords:

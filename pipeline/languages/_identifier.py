@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["UNDECIDED", "LanguageIdentifier", "LanguageOptions"]
-
 UNDECIDED: Final = "und"
 """Code of a text whose language cannot be decided: too short, no letters, or two languages alike."""
 

@@ -14,8 +14,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.languages import UNDECIDED, LanguageOptions
 
-__all__ = ["Py3langid"]
-
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8

@@ -10,8 +10,6 @@ from pipeline.arrays import Int64
 from pipeline.kernels.ragged import scalars
 from pipeline.rows import Feature, Ragged
 
-__all__ = ["ATTENTION_FEATURES", "Attention", "attention_columns"]
-
 Attention: TypeAlias = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
 
 ATTENTION_FEATURES: Final = (

@@ -23,8 +23,6 @@ from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "TokenRows", "refuse_reserved"]
-
 SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
 

@@ -14,8 +14,6 @@ from pipeline.objectives._objective import Objective
 from pipeline.registry import Chosen, OneOf
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["NamedObjective", "side_by_side"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class NamedObjective:

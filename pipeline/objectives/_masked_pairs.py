@@ -34,17 +34,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.synonyms import MASK_SYNONYMS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = [
-    "FRAME_TOKENS",
-    "SHORT_RATE",
-    "MaskedPair",
-    "MaskedPairOptions",
-    "Pairs",
-    "maskable_lengths",
-    "window_grouping",
-]
-
-
 FRAME_TOKENS: Final = 3
 """Tokens of the frame of a pair."""
 SHORT_RATE: Final = 0.1

@@ -27,29 +27,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.synonyms import MASK_SYNONYMS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = [
-    "MASKED_FEATURES",
-    "WEIGHT_FEATURES",
-    "Budget",
-    "FrequencyExponent",
-    "MaskShare",
-    "MaskedOptions",
-    "MaskedRow",
-    "MaxLabels",
-    "RandomShare",
-    "RoleOptions",
-    "RowGrouping",
-    "RowOptions",
-    "Separator",
-    "SingleRow",
-    "check_shares",
-    "choose_tokens",
-    "frequency_times",
-    "labels_put_back",
-    "mask_tokens",
-    "maskable_tokens",
-]
-
 Budget: TypeAlias = Callable[[Int64], Int64]
 """From the number of maskable tokens of each row to its number of labels."""
 

@@ -20,9 +20,6 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, 
 from pipeline.seeding import kernel_keys, reversed_bits, words
 from pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 
-__all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
-
-
 LONGEST_ROW: Final = 65_000
 """Most content tokens where places are stored as uint16: a frame adds a few tokens."""
 

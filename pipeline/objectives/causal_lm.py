@@ -19,8 +19,6 @@ from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["CausalLM"]
-
 _LEFT_TO_RIGHT: Final = 1
 _ROW: Final = Feature("input_ids", "ids", 1, "the row")
 _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {

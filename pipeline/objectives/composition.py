@@ -18,8 +18,6 @@ from pipeline.registry import Chosen, OneOf, choose
 from pipeline.rows import ExampleBatch, Ragged
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Composition"]
-
 
 def _bart() -> list[Chosen]:
     return [choose("pipeline.objectives", name) for name in ("sentence_reordering", "text_infilling")]

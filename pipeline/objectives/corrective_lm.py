@@ -19,8 +19,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import CROPS, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["CorrectiveLM"]
-
 
 class CorrectiveLM(ReplacedTokenDetection):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).

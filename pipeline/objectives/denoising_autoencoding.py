@@ -17,8 +17,6 @@ from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Tok
 from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["DenoisingAutoencoding"]
-
 
 class DenoisingAutoencoding(DenoisingPair):
     """Token masking of BART (arXiv 1910.13461 §2.2).

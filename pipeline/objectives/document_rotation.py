@@ -17,8 +17,6 @@ from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, below, words
 
-__all__ = ["DocumentRotation"]
-
 
 class DocumentRotation(DenoisingPair):
     """Document rotation of BART (arXiv 1910.13461 §2.2): r tokens move from the front to the end, r uniform in 1..n-1.

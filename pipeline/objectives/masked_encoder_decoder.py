@@ -12,8 +12,6 @@ from pipeline.objectives import Frame
 from pipeline.objectives._masked_rows import MaskedRow, RoleOptions
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["MaskedEncoderDecoder"]
-
 
 class MaskedEncoderDecoder(MaskedRow):
     """BERT-style denoising of an encoder-decoder (T5's comparison, arXiv 1910.10683 §3.3; the masks of 1810.04805).

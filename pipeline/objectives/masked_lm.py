@@ -34,8 +34,6 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, RATES, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["MaskedLM"]
-
 _LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
 

@@ -23,8 +23,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS, below
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Mass"]
-
 
 class Mass(Objective):
     """Masked sequence to sequence of MASS (arXiv 1905.02450).

@@ -21,8 +21,6 @@ from pipeline.registry import choose
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Mixture", "PartEntry"]
-
 _OF_ROWS: Final = frozenset({"sentence"})
 """Heads with one label a row, in a column of its own: a row of a part without it has no such label."""
 

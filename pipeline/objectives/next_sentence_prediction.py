@@ -29,8 +29,6 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, Sample
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["NextSentencePrediction"]
-
 _LABEL: Final = Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's")
 
 

@@ -23,8 +23,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["PermutedLM", "prediction_ranks"]
-
 
 class PermutedLM(SingleRow):
     """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorisation order.

@@ -21,8 +21,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["PrefixLM"]
-
 
 class PrefixLM(Objective):
     """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.

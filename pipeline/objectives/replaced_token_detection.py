@@ -20,9 +20,6 @@ from pipeline.rows import Ragged
 from pipeline.seeding import ORDERS, ROLES, below
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["ReplacedTokenDetection"]
-
-
 _LOW = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],

@@ -21,8 +21,6 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, Sample
 from pipeline.seeding import CROPS, LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SentenceComparison"]
-
 
 class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).

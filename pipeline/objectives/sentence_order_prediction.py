@@ -21,8 +21,6 @@ from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SentenceOrderPrediction"]
-
 
 class SentenceOrderPrediction(MaskedPair):
     """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of words.

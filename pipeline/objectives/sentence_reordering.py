@@ -20,8 +20,6 @@ from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SentenceReordering"]
-
 
 class SentenceReordering(DenoisingPair):
     """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.

@@ -20,9 +20,6 @@ from pipeline.objectives._masked_rows import MASKED_FEATURES, Budget, MaskedRow,
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SpanBoundary"]
-
-
 _SPAN_FEATURES: Final = (
     Feature("span_starts", "uint16", 1, "places in input_ids where maximal runs of labels start"),
     Feature("span_lengths", "uint16", 1, "tokens of each run"),

@@ -25,8 +25,6 @@ from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
 from pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 
-__all__ = ["SpanCorruption"]
-
 
 class SpanCorruption(Objective):
     """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each span of noise becomes a sentinel, the target lists them.

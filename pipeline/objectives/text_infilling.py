@@ -23,8 +23,6 @@ from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, SLOTS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["TextInfilling"]
-
 
 class TextInfilling(DenoisingPair):
     """Text infilling of BART (arXiv 1910.13461 §2.2): spans of Poisson length become one [MASK] each.

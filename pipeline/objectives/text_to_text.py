@@ -25,9 +25,6 @@ from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.tokenizers import load_tokenizer
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Task", "TextToText"]
-
-
 _SOURCE: Final = "{source}"
 
 

@@ -19,8 +19,6 @@ from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Tok
 from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["TokenDeletion"]
-
 
 class TokenDeletion(DenoisingPair):
     """Token deletion of BART (arXiv 1910.13461 §2.2): tokens are deleted without a trace.

@@ -21,9 +21,6 @@ from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["TokenReordering"]
-
-
 _MOST_KEYS = 65_535
 """Places and distances are sorted by 16 bits beside 32 random ones."""
 

@@ -19,8 +19,6 @@ from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, words
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["TranslationLM"]
-
 
 class TranslationLM(MaskedPair):
     """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a pair together.

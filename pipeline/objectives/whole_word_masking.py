@@ -12,8 +12,6 @@ from pipeline.kernels.whole_words import deciders, find_words, openings, take_wo
 from pipeline.objectives._masked_rows import Budget, MaskedRow, RoleOptions
 from pipeline.rows import Ragged
 
-__all__ = ["WholeWordMasking"]
-
 
 class WholeWordMasking(MaskedRow):
     """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.

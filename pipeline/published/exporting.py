@@ -17,8 +17,6 @@ from pipeline.errors import IntegrityError
 from pipeline.published.probe_texts import PROBE_TEXTS
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 
-__all__ = ["Frame", "ProbeReport", "export_tokenizer", "probe"]
-
 Frame = Literal["pair", "end", "none"]
 """Special tokens around a text: `pair` is cls, text, sep, as BERT's; `end` is text, eos, as T5's."""
 

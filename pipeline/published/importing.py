@@ -20,8 +20,6 @@ from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers._published import Published
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
-__all__ = ["guesses", "import_tokenizer"]
-
 _ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 

@@ -14,8 +14,6 @@ from pipeline.shards import Manifest
 from pipeline.tokenizers import find_tokenizer
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 
-__all__ = ["OwnTokenizer", "own_tokenizer"]
-
 _PLACES: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
 """Folders of a tokenizer, from its own folder, an imported model and an output of the pipeline."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["PROBE_TEXTS"]
-
 _SENTENCES: Final = (
     "The kitten is chasing the ball, isn't it?",
     "In 1969, 1,000,000 people paid $3.50 (about £2.90) each.",

@@ -12,8 +12,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.files import parse_json
 from pipeline.tokenizers._preprocessing import DIGIT_COMMAS
 
-__all__ = ["Source", "find_source", "roles_by_name", "sentinels_by_name"]
-
 _CONFIGS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _ROLES: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 _NAMES: Final = {

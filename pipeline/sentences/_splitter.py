@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Sentences"]
-
 
 class Sentences(Protocol):
     """The interface of sentence splitters."""

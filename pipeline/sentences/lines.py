@@ -9,8 +9,6 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["Lines"]
-
 _LINE_END: Final = re.compile(r"\n\s*+")
 
 

@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["Regex"]
-
 
 class _Rules(NamedTuple):
     """The additions of a language; words in lower case, without their final full stop."""

@@ -83,7 +83,7 @@ class Bitext(TaskReader):
             for place, line in sources:
                 yield line if isinstance(line, Refused) else self._pair(line.split("\t"), place)
             return
-        targets = text_lines(*file.layout.files, self.limits)
+        targets = text_lines(file.layout.files[0], self.limits)
         for place, pair in enumerate(aligned(sources, targets)):
             yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
 

@@ -80,7 +80,7 @@ class MultipleChoice(TaskReader):
             for place, row in rows:
                 yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
             return
-        for place, pair in enumerate(aligned(rows, text_lines(*file.layout.files, self.limits))):
+        for place, pair in enumerate(aligned(rows, text_lines(file.layout.files[0], self.limits))):
             yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
 
     def _labels_of(self, path: Path) -> Path | None:

@@ -18,8 +18,6 @@ from pipeline.tasks.token_places import token_spans
 from pipeline.tasks.windows import owners, windows
 from pipeline.tokenizers import Encoding
 
-__all__ = ["AnswerRows"]
-
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
 _SPAN: Final = Feature("answer_span", "uint16", 1, "first and last place of the answer; 0 0: this window has none")

@@ -9,8 +9,6 @@ from typing import Final
 from pipeline.seeding import keyed_hash
 from pipeline.task_readers import Refused, TaskItem
 
-__all__ = ["carved", "compared_keys", "without"]
-
 _WORDS: Final = 1 << 64
 _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
 """Documents that their file does not name; another file has one of the same number."""

@@ -13,8 +13,6 @@ from pipeline.tasks.frames import Frame
 from pipeline.tasks.task_rows import Built, TaskRows
 from pipeline.tokenizers import Encoding
 
-__all__ = ["ChoiceRows"]
-
 _INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed rows of all choices, end to end")
 _CHOICE_STARTS: Final = Feature("choice_starts", "uint32", 1, "places in input_ids where choices start, first 0")
 _SEGMENT_STARTS: Final = Feature(

@@ -18,8 +18,6 @@ from pipeline.seeding import keyed_hash
 from pipeline.task_readers import LabelledText, Refused, TaggedWords, TaskFacts, TaskItem
 from pipeline.task_readers._lines import text_lines
 
-__all__ = ["CodeSwitchConfig", "Dictionary", "read_dictionary", "spread", "switched"]
-
 Dictionary: TypeAlias = Mapping[str, Sequence[str]]
 """Translations of each word, in lower case."""
 _WORD: Final = re.compile(r"[^\W\d_]+")

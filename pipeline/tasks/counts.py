@@ -6,8 +6,6 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["SplitCounts", "TaskCounts"]
-
 
 class SplitCounts(TypedDict, total=False):
     """Rows of a file, and the examples made of them."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["FRAMES", "Architecture", "Frame", "FrameName", "FramedRow", "shortened"]
-
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
 

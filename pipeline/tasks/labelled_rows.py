@@ -11,8 +11,6 @@ from pipeline.tasks.frames import Frame
 from pipeline.tasks.task_rows import INPUT_IDS, Built, TaskRows
 from pipeline.tokenizers import Encoding
 
-__all__ = ["LABEL", "SEGMENT_STARTS", "TARGET", "LabelledRows"]
-
 LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name is in the manifest")
 TARGET: Final = Feature("target", "float32", 0, "number that the row is to be given")
 SEGMENT_STARTS: Final = Feature(

@@ -12,8 +12,6 @@ from pipeline.tasks.labelled_rows import TARGET
 from pipeline.tasks.task_rows import Built, TaskRows
 from pipeline.tokenizers import Encoding
 
-__all__ = ["PairRows"]
-
 _FIRST: Final = Feature("input_ids", "ids", 1, "one text, framed")
 _SECOND: Final = Feature("input_ids_b", "ids", 1, "the text it is compared with, framed")
 

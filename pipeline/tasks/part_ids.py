@@ -12,8 +12,6 @@ from pipeline.task_readers import Part
 from pipeline.tokenizers import Encoding
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["part_ids"]
-
 
 def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
     """Return the ids of each part: those of its text, which are never special, or its special token.

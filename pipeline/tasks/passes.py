@@ -32,8 +32,6 @@ from pipeline.tasks.task_rows import Form
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SplitSource", "TaskManifests", "TaskSets", "is_learnt", "open_reader"]
-
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
 """Different contents of refused rows that a message shows."""

@@ -9,8 +9,6 @@ from typing import Final
 from pipeline.task_readers import Choices, LabelledText, Question, Refused, TaggedWords, TaskItem
 from pipeline.tasks.carving import compared_keys
 
-__all__ = ["SHOWN_NOTES", "check_rows", "keys_of"]
-
 SHOWN_NOTES: Final = (
     "also_in_train",
     "contradicting",

@@ -15,8 +15,6 @@ from pipeline.tasks.target_rows import TargetRows
 from pipeline.tasks.task_rows import TaskRows
 from pipeline.tasks.turn_rows import TurnRows
 
-__all__ = ["ROW_KINDS"]
-
 ROW_KINDS: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
     ("classification", "encoder"): LabelledRows,
     ("regression", "encoder"): LabelledRows,

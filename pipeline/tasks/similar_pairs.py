@@ -12,8 +12,6 @@ from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import LabelledText, Refused, SourceTarget, TaskFacts, TaskFile, TaskItem, TaskReader
 
-__all__ = ["SimilarPairs", "SimilarityConfig"]
-
 _METRICS = ("spearman", "pearson")
 
 

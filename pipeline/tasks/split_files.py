@@ -11,8 +11,6 @@ from typing import Final
 from pipeline.errors import ConfigurationError
 from pipeline.execution.inputs import SourceFile
 
-__all__ = ["SplitFiles", "split_files"]
-
 _SPLITS: Final = ("train", "dev", "test")
 _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
 _LABEL: Final = re.compile(

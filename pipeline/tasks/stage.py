@@ -29,8 +29,6 @@ from pipeline.tasks.similar_pairs import SimilarityConfig
 from pipeline.tasks.split_files import SplitFiles, split_files
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["TasksConfig", "TasksStage"]
-
 _VERSION = 2
 
 

@@ -17,8 +17,6 @@ from pipeline.tasks.token_places import NO_WORD, token_spans, word_bounds, word_
 from pipeline.tasks.windows import owners, windows
 from pipeline.tokenizers import Encoding
 
-__all__ = ["TaggedRows"]
-
 _PLACES: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
 _TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")
 _WORDS: Final = Feature("word_numbers", "uint16", 1, f"number of each token's word in its sentence, {NO_WORD} for none")

@@ -15,8 +15,6 @@ from pipeline.tasks.part_ids import part_ids
 from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
 from pipeline.tokenizers import Encoding
 
-__all__ = ["TargetRows"]
-
 _TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
 
 

@@ -21,8 +21,6 @@ from pipeline.tasks.counts import SplitCounts
 from pipeline.tasks.frames import Frame
 from pipeline.tokenizers import Encoding, Tokenizer
 
-__all__ = ["INPUT_IDS", "RECORD", "Built", "Form", "TaskRows", "record_bytes", "record_of"]
-
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed text, or pair of texts")

@@ -10,8 +10,6 @@ import numpy as np
 
 from pipeline.arrays import Int64
 
-__all__ = ["NO_WORD", "first_tokens", "token_spans", "word_bounds", "word_numbers"]
-
 NO_WORD: Final = 65_535
 """Number of the word of a token that belongs to none."""
 

@@ -14,8 +14,6 @@ from pipeline.tasks.part_ids import part_ids
 from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
 from pipeline.tokenizers import Encoding
 
-__all__ = ["TurnRows"]
-
 _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", 1, "ascending places in input_ids of what is learnt")
 _LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each predicted at the place before")
 

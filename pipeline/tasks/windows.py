@@ -8,8 +8,6 @@ import numpy as np
 
 from pipeline.arrays import Int64
 
-__all__ = ["owners", "windows"]
-
 
 def windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
     """Return windows over parts of a text, each the number of its first part and that after its last.

@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["MATCH_VERSION", "NORMALISE_VERSION", "control_characters", "is_unspaced", "match_words", "normalise"]
-
 NORMALISE_VERSION: Final = 1
 """Raised when the stored form of any text changes."""
 MATCH_VERSION: Final = 1

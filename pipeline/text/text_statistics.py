@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from pipeline.text.word_tokens import word_tokens
 
-__all__ = ["Duplicates", "TextStatistics"]
-
 _FEW: Final = 64
 """Below this number of items a dictionary is faster than sorting an array."""
 _LETTER: Final = re.compile(r"[^\W\d_]")

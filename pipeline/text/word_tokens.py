@@ -10,8 +10,6 @@ import re
 from itertools import chain
 from typing import Final
 
-__all__ = ["word_tokens"]
-
 _LONGEST: Final = 256
 """Characters; a longer run without white space is not a word; it is cut at its marks in linear time."""
 _SUFFIX_CHARS: Final = 32

@@ -13,8 +13,6 @@ from pipeline.recipe import Recipe
 from pipeline.tokenizers._pieces import foreseen_vocabulary
 from pipeline.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["needed_roles", "users_of"]
-
 _SIZE: Final = 1024
 
 User: TypeAlias = Callable[[Vocabulary], object]

@@ -27,8 +27,6 @@ from pipeline.seeding import keyed_hash
 from pipeline.tokenizer.needs import check_pad, needed_roles, users_of
 from pipeline.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["TokenizerConfig", "TokenizerStage"]
-
 _LOG: Final = logging.getLogger(__name__)
 _LISTED: Final = 12
 """Added pieces that the log names; the report names all."""

@@ -13,8 +13,6 @@ from tokenizers import models
 
 from pipeline.tokenizers._pieces import byte_alphabet
 
-__all__ = ["TextEncoder", "library_encoder", "rank_encoder"]
-
 TextEncoder: TypeAlias = Callable[[str], NDArray[np.uint32]]
 """Gives the ids of a text."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from pipeline.tokenizers import Encoding
 
-__all__ = ["BETWEEN_SPACES", "ChunkEncoder", "Tokens"]
-
 BETWEEN_SPACES: Final = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 """Chunks of WordPiece: no step of the algorithm crosses white space."""
 

@@ -9,8 +9,6 @@ from tokenizers import Tokenizer
 
 from pipeline.tokenizers._pieces import training_texts
 
-__all__ = ["MergedBytes", "with_merges"]
-
 
 class MergedBytes:
     """Words of texts and their pieces, by a model of the library `tokenizers` that merges bytes."""

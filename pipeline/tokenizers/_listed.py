@@ -15,8 +15,6 @@ from pipeline.tokenizers._chunks import ChunkEncoder
 from pipeline.tokenizers._pieces import PieceTable, reserved_pieces
 from pipeline.tokenizers._trained import check_room, trained_facts
 
-__all__ = ["Listed"]
-
 
 class Listed:
     """A vocabulary in `pieces.json`: spare ids, learned pieces, and what else the algorithm keeps."""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-__all__ = ["Pair", "count_words", "learn_merges"]
-
 Pair: TypeAlias = tuple[str, str]
 
 

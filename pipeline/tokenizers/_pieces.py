@@ -17,17 +17,6 @@ from pipeline.text.normal_form import is_unspaced
 from pipeline.tokenizers import Encoding
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
-__all__ = [
-    "TRAINING_CUT",
-    "PieceTable",
-    "byte_alphabet",
-    "cut",
-    "fingerprint",
-    "foreseen_vocabulary",
-    "reserved_pieces",
-    "training_texts",
-]
-
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 ENCODING_CUT: Final = 1 << 16

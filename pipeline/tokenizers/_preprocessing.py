@@ -14,8 +14,6 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import normalizers
 
-__all__ = ["DIGIT_COMMAS", "STEPS", "normalizers_of", "prepare", "sources"]
-
 DIGIT_COMMAS: Final = "digit_commas"
 """A step after the model: a piece such as `▁2010,` becomes the pieces of `2010`, and `,`."""
 _WORD: Final = re.compile(r"\S+")

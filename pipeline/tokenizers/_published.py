@@ -16,8 +16,6 @@ from pipeline.tokenizers._pieces import PieceTable, fingerprint
 from pipeline.tokenizers._preprocessing import DIGIT_COMMAS, STEPS
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["FACTS_FILE", "Published", "check_distinct"]
-
 FACTS_FILE: Final = "published.json"
 
 

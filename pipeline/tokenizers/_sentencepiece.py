@@ -10,8 +10,6 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-__all__ = ["KINDS", "SPACE", "bytes_of", "converted", "decisive_facts"]
-
 KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
 """SentencePiece writes a space so; the character itself, where a text has it, goes through its three bytes."""

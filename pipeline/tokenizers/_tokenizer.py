@@ -17,8 +17,6 @@ from pipeline.repair import repair_of
 from pipeline.shards.token_set import find_token_counts
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "trainable", "vocabulary_of"]
-
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
 _STAGES: Final = ("train_tokenizer", "tokenizer")

@@ -10,8 +10,6 @@ from pipeline.tokenizers._pieces import SPECIAL_PIECES, reserved_pieces
 from pipeline.tokenizers._published import Published
 from pipeline.vocabulary import MODES, SENTINELS
 
-__all__ = ["check_room", "count_letters", "trained_facts"]
-
 
 def check_room(name: str, options: Any, more: int = 1) -> None:
     """Raise ConfigurationError where `size` has no room for `more` pieces beside the reserved ones."""

@@ -28,8 +28,6 @@ from pipeline.tokenizers._pieces import (
 )
 from pipeline.tokenizers._sentencepiece import SPACE, bytes_of, converted, decisive_facts
 
-__all__ = ["TrainedSentencepiece"]
-
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 

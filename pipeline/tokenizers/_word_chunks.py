@@ -12,8 +12,6 @@ import tokenizers
 
 from pipeline.tokenizers._chunks import BETWEEN_SPACES, ChunkEncoder, Tokens
 
-__all__ = ["HIDDEN", "tokens_of_chunks", "word_encoder"]
-
 HIDDEN: Final = "\0"
 """Put before a piece that must not be found in text, which never has this character."""
 

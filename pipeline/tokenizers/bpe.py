@@ -20,8 +20,6 @@ from pipeline.tokenizers._merges import count_words, learn_merges
 from pipeline.tokenizers._pieces import reserved_pieces, training_texts
 from pipeline.tokenizers._trained import count_letters
 
-__all__ = ["Bpe"]
-
 _WORD: Final = re.compile(r"\S+")
 _END: Final = "_"
 """The mark at the end of a word, as textbooks write it."""

@@ -30,8 +30,6 @@ from pipeline.tokenizers._pieces import (
     training_texts,
 )
 
-__all__ = ["ByteBpe"]
-
 _SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _ALONE: Final = "(?![^\0-\x7f])"
 _WORD: Final = re.compile(

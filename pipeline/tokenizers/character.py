@@ -20,8 +20,6 @@ from pipeline.tokenizers._listed import Listed
 from pipeline.tokenizers._merges import count_words
 from pipeline.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
 
-__all__ = ["Character"]
-
 _CHUNK: Final = re.compile(r"\S+|\s+")
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 

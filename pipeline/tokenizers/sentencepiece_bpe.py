@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.tokenizers._trained_sentencepiece import TrainedSentencepiece
 
-__all__ = ["SentencepieceBpe"]
-
 
 class SentencepieceBpe(TrainedSentencepiece):
     r"""BPE pieces by the `sentencepiece` library: no normalisation, no dummy prefix, bytes for rare characters.

@@ -21,8 +21,6 @@ from pipeline.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, pre
 from pipeline.tokenizers._published import Published, check_distinct
 from pipeline.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, converted, decisive_facts
 
-__all__ = ["SentencepieceModel"]
-
 _NEVER: Final = 1000.0
 _FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
 

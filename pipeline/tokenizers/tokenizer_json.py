@@ -24,8 +24,6 @@ from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
 from pipeline.tokenizers._published import Published
 from pipeline.tokenizers._word_chunks import HIDDEN, word_encoder
 
-__all__ = ["TokenizerJson"]
-
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 
 

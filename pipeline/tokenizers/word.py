@@ -18,8 +18,6 @@ from pipeline.tokenizers._listed import Listed
 from pipeline.tokenizers._merges import count_words
 from pipeline.tokenizers._pieces import reserved_pieces, training_texts
 
-__all__ = ["Word"]
-
 _WORD: Final = re.compile(r" ?\w+| ?[^\w\s]|\s")
 
 

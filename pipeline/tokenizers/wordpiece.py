@@ -25,8 +25,6 @@ from pipeline.tokenizers._published import Published, check_distinct
 from pipeline.tokenizers._trained import check_room, count_letters, trained_facts
 from pipeline.tokenizers._word_chunks import HIDDEN, tokens_of_chunks
 
-__all__ = ["WordPiece"]
-
 _LONGEST_WORD: Final = 200
 _HAN: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"

@@ -22,8 +22,6 @@ from pipeline.recorded_file import RecordedFile
 from pipeline.seeding import fraction
 from pipeline.splits import is_heldout
 
-__all__ = ["MOST_COPIES", "SAMPLE_VERSION", "TrainingText", "choose_sample", "mean_copies"]
-
 SAMPLE_VERSION: Final = 1
 _BUCKET_BYTES: Final = 1 << 26
 _BUCKET_LIMIT: Final = 256

@@ -24,8 +24,6 @@ from pipeline.tokenizers import save_tokenizer, trainable
 from pipeline.tokenizers._pieces import foreseen_vocabulary
 from pipeline.train_tokenizer.sample import SAMPLE_VERSION, choose_sample, temporary_folder
 
-__all__ = ["TrainTokenizerConfig", "TrainTokenizerStage"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from train.checkpoint.state import TrainState, changed_keys, read_state
 from train.config import TrainConfig, frozen, present_frozen
 from train.logs.status import RunStatus
 
-__all__ = ["Begin", "find_begin"]
-
 
 @dataclass(frozen=True)
 class Begin:

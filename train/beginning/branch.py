@@ -12,8 +12,6 @@ from train.checkpoint.run_weights import find_checkpoint
 from train.config import TrainConfig
 from train.run_directory import read_config
 
-__all__ = ["branch_point", "branched"]
-
 
 def branched(config: TrainConfig) -> TrainConfig:
     """Return the configuration of a branch where `schedule.decay_from` asks for one, else the same.

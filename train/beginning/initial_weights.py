@@ -26,8 +26,6 @@ from train.checkpoint.state import read_state
 from train.run_directory import read_config
 from train.weights.freezing import fitting
 
-__all__ = ["Filled", "digest_of", "fill", "open_model", "refuse_other_base"]
-
 _BODY = "family."
 _TABLE = "family.tokens.weight"
 _NOISE = 0.02

@@ -13,8 +13,6 @@ from pipeline.config import former_names, load_config, validate
 from pipeline.errors import ConfigurationError
 from train.errors import reading_run
 
-__all__ = ["with_source"]
-
 
 def with_source(value: Any) -> Any:
     """Add the keys of the model that `init_from` names to those that are given, unless these name a family.

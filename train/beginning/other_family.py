@@ -11,8 +11,6 @@ from torch import Tensor
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
 
-__all__ = ["Translated", "translated"]
-
 _STACKS: Final = {"encoder": ("stack",), "decoder": ("stack",), "encoder_decoder": ("encoder", "decoder")}
 """Families of plain stacks, by the names of theirs."""
 _CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}

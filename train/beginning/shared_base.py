@@ -20,8 +20,6 @@ from train.checkpoint.state import read_state
 from train.run_directory import read_config
 from train.sets.recorded_sets import read_sets
 
-__all__ = ["SharedBase"]
-
 _BODY = "family."
 
 

@@ -12,8 +12,6 @@ from pipeline.errors import ClozelineError
 from pipeline.published.importing import import_tokenizer
 from pipeline.tokenizers import load_tokenizer
 
-__all__ = ["row_multiple", "table_multiple"]
-
 _LARGEST: Final = 4096
 
 

@@ -14,8 +14,6 @@ from train.checkpoint.format import steps_in
 from train.run_directory import read_config
 from train.sets.recorded_sets import read_sets, tokenizer_of_run
 
-__all__ = ["OtherTokenizer", "compare_tokenizers"]
-
 
 @dataclass(frozen=True)
 class OtherTokenizer:

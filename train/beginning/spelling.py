@@ -9,8 +9,6 @@ from model.registry import find
 from pipeline.shards import ShardSet
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 
-__all__ = ["spellings_by", "spellings_of"]
-
 
 def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list[bytes] | None:
     """Return the UTF-8 of each token's piece; None where the family of the model reads no characters.

@@ -15,8 +15,6 @@ from train.checkpoint.format import Index
 from train.checkpoint.run_weights import read_weights
 from train.checkpoint.state import read_state
 
-__all__ = ["read_whole"]
-
 
 def read_whole(config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]) -> dict[str, Tensor]:
     """Return the weights of a checkpoint by parameter, in fp32; those that it lacks come from `init_from`.

@@ -12,8 +12,6 @@ from train.checkpoint.zero_partitions import fragments, refresh_weights
 from train.engine import Engine
 from train.optimizers import AVERAGE
 
-__all__ = ["averages_as_weights"]
-
 
 @contextmanager
 def averages_as_weights(engine: Engine) -> Iterator[None]:

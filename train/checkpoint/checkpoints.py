@@ -48,8 +48,6 @@ from train.distributed import World
 from train.engine import Engine
 from train.errors import CheckpointError, SaveError
 
-__all__ = ["Checkpoints", "load"]
-
 Report = Callable[..., None]
 _SCORES: Final = ("heldout_loss", "best")
 """Keys of the state that an evaluation after the save changes."""

@@ -12,8 +12,6 @@ from train.checkpoint.parts import check_files, check_tensors
 from train.checkpoint.state import read_state
 from train.errors import CheckpointError, PeerError
 
-__all__ = ["LATEST", "candidates", "check_share", "choose", "newest_whole"]
-
 LATEST: Final = "latest"
 
 

@@ -23,21 +23,6 @@ from pipeline.format_version import refuse_newer
 from pipeline.shards.manifest import canonical_sha256, first_problem
 from train.errors import CheckpointError
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_BESIDE",
-    "FORMAT_WHOLE",
-    "FROZEN",
-    "INDEX",
-    "WEIGHT",
-    "FileRecord",
-    "Index",
-    "ParameterRecord",
-    "part_name",
-    "steps_in",
-    "tiling_problem",
-]
-
 FORMAT: Final = 1
 """Of a checkpoint that holds all parameters. Raised with every new key of the index or of the state: earlier versions
 refuse what they do not know."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["milestone_tokens"]
-
 _SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
 _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 

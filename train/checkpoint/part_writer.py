@@ -16,8 +16,6 @@ from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.format import FileRecord
 from train.engine import Engine
 
-__all__ = ["Snapshot", "Written", "snapshot", "write_part"]
-
 
 @dataclass(frozen=True)
 class Snapshot:

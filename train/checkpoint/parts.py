@@ -15,8 +15,6 @@ from pipeline.files import file_hash
 from train.checkpoint.format import FROZEN, FileRecord, Index, part_name
 from train.errors import CheckpointError
 
-__all__ = ["CheckpointReader", "check_files", "check_tensors"]
-
 _TYPES: Final = {False: ("F32",), True: ("F32", "BF16", "F16", "F64")}
 """Types of a tensor, by whether its parameter is frozen: masters and optimizer states are fp32."""
 

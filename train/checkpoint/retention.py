@@ -14,8 +14,6 @@ from train.checkpoint.format import Index, steps_in
 from train.config import CheckpointConfig
 from train.errors import CheckpointError
 
-__all__ = ["HIDDEN", "prune", "remove", "size_of"]
-
 HIDDEN: Final = ".tmp-"
 """Begin of the names of directories that are no checkpoints yet, or none any more."""
 

@@ -15,8 +15,6 @@ from train.checkpoint.parts import CheckpointReader
 from train.errors import CheckpointError
 from train.optimizers import AVERAGE
 
-__all__ = ["find_checkpoint", "read_weights"]
-
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
     """Return a checkpoint that has been checked whole, and its index.

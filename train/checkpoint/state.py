@@ -14,8 +14,6 @@ from train.checkpoint.format import Index
 from train.early_stopping import Best
 from train.errors import CheckpointError
 
-__all__ = ["TrainState", "changed_keys", "read_state"]
-
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 

@@ -23,20 +23,6 @@ from train.optimizers._whole_parameters import WholeParameterOptimizer
 from train.weights.anchors import ANCHOR_STATES
 from train.weights.flats import Segment, grouped_flats, segments_of
 
-__all__ = [
-    "Fragment",
-    "buffers",
-    "fragments",
-    "memory",
-    "prepare_states",
-    "refresh_weights",
-    "scalars",
-    "set_anchors",
-    "set_whole_states",
-    "shapes",
-    "whole_states",
-]
-
 
 @dataclass(frozen=True)
 class Fragment:

@@ -10,8 +10,6 @@ from train.distributed import World
 from train.stream.mixture import Stretch
 from train.stream.stream import Stream
 
-__all__ = ["LoadingHealth", "Waiting"]
-
 _WINDOW: Final = 100
 """Steps that are judged together: a single step may happen to be at the end of a round."""
 _STARVED: Final = 0.05

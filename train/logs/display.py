@@ -16,8 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from pipeline.configuration.redaction import redacted_text
 from train.logs.reporting import Reporting
 
-__all__ = ["Display", "counted", "heldout_title", "summary"]
-
 
 class _Lines(Console):
     """A console for lines that nobody may read any more: training continues when the reader of a pipe has gone."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MicroBatchSquares", "Squares", "estimate"]
-
 
 @dataclass
 class Squares:

@@ -11,8 +11,6 @@ from pipeline.errors import StorageError
 from pipeline.files import parse_json
 from pipeline.sealed_json import unsealed
 
-__all__ = ["Line", "first_lines", "last_lines", "read_lines", "unreadable_lines"]
-
 _READ: Final = 1 << 16
 """Bytes that `last_lines` reads at once."""
 

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 import torch
 
-__all__ = ["Peak", "peak_of"]
-
 _DATA_SHEETS: Final = {
     312e12: (
         "A100-SXM4-40GB",

@@ -15,8 +15,6 @@ from pipeline.config import STRICT
 from pipeline.errors import ClozelineError, StorageError
 from pipeline.files import publish, read_json
 
-__all__ = ["ProfileConfig", "Profiler"]
-
 _LARGEST: Final = 10
 """Rows of the table."""
 

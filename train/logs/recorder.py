@@ -24,8 +24,6 @@ from train.logs.peak import Peak
 from train.logs.reporting import Reporting
 from train.logs.spikes import Spikes
 
-__all__ = ["Recorder", "announcer", "memory_by_rank"]
-
 _ROWS_NAMED: Final = 64
 """Limit of rows of a skipped step that its event names, on each rank."""
 _SAID: Final = {

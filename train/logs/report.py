@@ -17,8 +17,6 @@ from train.logs.display import counted, heldout_title
 from train.logs.lines import first_lines, last_lines, read_lines
 from train.logs.status import read_status
 
-__all__ = ["closing_lines", "write_report"]
-
 _EVENTS: Final = 200
 """Events that the page lists, the last ones."""
 _NOT_LISTED: Final = ("event", "step", "time", "versions", "rows_source_block_row")

@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 
 from pipeline.errors import message_text
 
-__all__ = ["Reporting"]
-
 
 class Reporting:
     """Parts of the reports on a run; an exception in one becomes a warning, once a part, and training continues."""

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, Final
 
-__all__ = ["Spikes", "deviations"]
-
 _WINDOW: Final = 200
 """Records that a step is compared with, the last ones before it."""
 _LEAST: Final = 30

@@ -15,8 +15,6 @@ import psutil
 from pipeline.files import read_json, still_runs
 from pipeline.sealed_json import unsealed
 
-__all__ = ["RunStatus", "read_status"]
-
 _UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0
 """Seconds without a sign of life after which a process on another host counts as ended, if it has no watchdog."""

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["StepClock"]
-
 
 class StepClock:
     """A clock that adds up the seconds of each part; parts follow each other without gaps.

@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 from pipeline.errors import ConfigurationError
 from pipeline.files import parse_json, replacing
 
-__all__ = ["Tracker", "check_tracker", "open_tracker"]
-
 _FILE: Final = "tracker.json"
 """File of a run directory that holds the service's name of the run, with which a resumed run continues there."""
 _PARAMETERS: Final = 100

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from train.weights.flats import Layout, Segment
 
-__all__ = ["map_matrices", "owners"]
-
 
 def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """Return a function of every matrix in a flat: this rank's elements of the results, as long as the flat.

@@ -19,8 +19,6 @@ from pipeline.config import STRICT
 from train.synonyms import SYNONYMS
 from train.weights.flats import Layout
 
-__all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
-
 AVERAGE: Final = "average"
 """State of an element that is evaluated and exported in the place of its weight, where there is one."""
 

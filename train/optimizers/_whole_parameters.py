@@ -13,8 +13,6 @@ from torch import Tensor
 from train.optimizers._optimizer import OptimizerBuilder
 from train.weights.flats import Layout, whole_layout
 
-__all__ = ["WholeParameterBuilder", "WholeParameterOptimizer", "counted"]
-
 
 class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     """An optimizer that updates one flat at a time and knows its segments."""

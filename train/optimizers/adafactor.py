@@ -17,8 +17,6 @@ from train.optimizers import OptimizerOptions
 from train.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
 from train.weights.flats import Segment
 
-__all__ = ["Adafactor"]
-
 
 class Adafactor(WholeParameterBuilder):
     """The rate follows the size of the weights, updates are cut at the root mean square `clip`, nothing has momentum.

@@ -12,8 +12,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.optimizers import OptimizerBuilder, OptimizerOptions
 
-__all__ = ["AdamW"]
-
 
 class AdamW(OptimizerBuilder):
     """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""

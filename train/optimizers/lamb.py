@@ -14,8 +14,6 @@ from pipeline.config import STRICT
 from train.optimizers import OptimizerOptions
 from train.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
 
-__all__ = ["Lamb"]
-
 
 class Lamb(WholeParameterBuilder):
     """With u = m̂ / (√v̂ + eps) + decay · w, a parameter moves by rate · |w| / |u| · u, norms over the whole parameter.

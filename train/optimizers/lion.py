@@ -12,8 +12,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.optimizers import OptimizerBuilder, OptimizerOptions
 
-__all__ = ["Lion"]
-
 
 class Lion(OptimizerBuilder):
     """Algorithm 2 of the paper: every element moves by the rate, up or down; half the state of Adam."""

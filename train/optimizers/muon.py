@@ -17,8 +17,6 @@ from train.optimizers import OptimizerOptions
 from train.optimizers._matrices import map_matrices
 from train.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
 
-__all__ = ["Muon"]
-
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
 _SMALLEST: Final = 1e-7
 """Least norm by which a matrix is divided."""

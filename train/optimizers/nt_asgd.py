@@ -14,8 +14,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.optimizers import AVERAGE, OptimizerBuilder, OptimizerOptions
 
-__all__ = ["NTASGD", "no_longer_falls"]
-
 
 class NTASGD(OptimizerBuilder):
     """Plain SGD that also keeps the mean of its weights after the steps T to now, for evaluations and exports.

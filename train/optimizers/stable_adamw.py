@@ -14,8 +14,6 @@ from pipeline.config import STRICT
 from train.optimizers import OptimizerOptions
 from train.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
 
-__all__ = ["StableAdamW"]
-
 
 class StableAdamW(WholeParameterBuilder):
     """The rate of a parameter is divided by max(1, RMS), its RMS being that of gradient / root of second moment.

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from pipeline.config import STRICT
 
-__all__ = ["Anchored", "Regularizer", "RegularizerOptions", "pull", "push"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RegularizerOptions:

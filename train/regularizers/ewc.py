@@ -17,8 +17,6 @@ from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError, IntegrityError
 from train.regularizers import Anchored, Regularizer, RegularizerOptions
 
-__all__ = ["Ewc"]
-
 
 class Ewc(Regularizer):
     """`strength` / 2 x F (w - a)² with the diagonal F of the Fisher information and the weights a of an earlier run.

@@ -12,8 +12,6 @@ from torch import Tensor
 from pipeline.config import STRICT
 from train.regularizers import Anchored, Regularizer, RegularizerOptions
 
-__all__ = ["L2Sp"]
-
 
 class L2Sp(Regularizer):
     """`alpha` / 2 |w - w0|² over the weights that came from another model, `beta` / 2 |w|² over new ones.

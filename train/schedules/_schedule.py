@@ -15,8 +15,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.synonyms import SYNONYMS
 
-__all__ = ["Schedule", "ScheduleOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScheduleOptions:

@@ -7,8 +7,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["Constant"]
-
 
 class Constant(Schedule):
     """A rate that stays at the peak after the warm-up.

@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["Cosine"]
-
 
 class Cosine(Schedule):
     """A rate that falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.

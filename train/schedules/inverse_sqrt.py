@@ -9,8 +9,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["InverseSqrt"]
-
 
 class InverseSqrt(Schedule):
     """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it continues to fall after the horizon.

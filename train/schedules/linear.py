@@ -8,8 +8,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["Linear"]
-
 
 class Linear(Schedule):
     """A rate that falls on a straight line from 1 at the end of the warm-up to `final` at the horizon.

@@ -8,8 +8,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["Polynomial"]
-
 
 class Polynomial(Schedule):
     """A rate of `final` + (1 - `final`) (1 - progress)^`power` between the end of the warm-up and the horizon.

@@ -10,8 +10,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["SlantedTriangular"]
-
 
 class SlantedTriangular(Schedule):
     """A rate that rises from 1 / `ratio` to 1, over `warmup` steps or the share `rise`, and falls back until the end.

@@ -11,8 +11,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from train.schedules import Schedule, ScheduleOptions
 
-__all__ = ["Wsd"]
-
 
 class Wsd(Schedule):
     """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.

@@ -11,8 +11,6 @@ from model.registry import find
 from pipeline.errors import ConfigurationError
 from train.stream.collate import Collate
 
-__all__ = ["refuse_missing", "refuse_unreadable"]
-
 _OF_ENGINE: Final = frozenset({"sample_words"})
 """Tensors that the engine adds to a batch."""
 _SEGMENTS: Final = 2

@@ -23,8 +23,6 @@ from train.stream.online_corruption import Corruption, corruption_of
 from train.stream.phases import Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
 
-__all__ = ["Datasets", "check_languages", "check_length", "heldout_paths", "open_datasets", "open_stream"]
-
 
 @dataclass(frozen=True)
 class Datasets:

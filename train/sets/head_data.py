@@ -10,8 +10,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.head_features import HEAD_OF_COLUMN
 
-__all__ = ["judges_generator", "refuse_unfit_heads", "served_targets"]
-
 _AFTER_GENERATOR = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens where masked LM is an objective beside them."""
 

@@ -28,8 +28,6 @@ from train.stream.config import DataConfig
 from train.stream.mixture import Phase
 from train.stream.phases import Input, open_phases
 
-__all__ = ["SETS_FILE", "TOKENIZER_FOLDER", "RecordedSet", "read_sets", "record_sets", "recorded", "tokenizer_of_run"]
-
 SETS_FILE: Final = "sets.json"
 TOKENIZER_FOLDER: Final = "tokenizer"
 _FORMAT: Final = 1

@@ -12,8 +12,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from pipeline.task_readers import TaskFacts, facts_of
 
-__all__ = ["with_answers"]
-
 _NO_RANGE: Final = HeadConfig().range
 
 

@@ -13,8 +13,6 @@ from pipeline.task_readers import facts_of
 from train.stream.collate import Collate
 from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN
 
-__all__ = ["kept_for_inversion", "refuse_unread", "unread_lines"]
-
 _SEGMENTS: Final = "segment_starts"
 _INVERSION: Final = (
     "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",

@@ -20,8 +20,6 @@ from train.stream.row_views import BatchRows, Cells, rows_of_cells, rows_of_segm
 from train.stream.source import Source
 from train.stream.threads import BackgroundBuilder, LoaderThreads
 
-__all__ = ["Assembly", "Batches", "Builder", "Collator"]
-
 _BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
 _ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
 _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache

@@ -9,8 +9,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["BufferPool"]
-
 
 def _references_to_unused() -> int:
     """Return the `getrefcount` of an array that only a list refers to; this number differs between interpreters."""

@@ -15,8 +15,6 @@ from pipeline.shards.store import as_url
 from train.stream.online_corruption import OnlineEntries
 from train.stream.order import default_lanes
 
-__all__ = ["DataConfig", "PhaseConfig"]
-
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 

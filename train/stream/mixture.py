@@ -20,9 +20,6 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.rates import largest_remainders
 
-__all__ = ["PERIOD", "Counter", "Key", "Mixture", "Phase", "SourceKey", "Stretch", "Timeline"]
-
-
 PERIOD: Final = 4096
 """Lane rows after which a mixture's pattern repeats; weights are rounded to multiples of 1 / PERIOD."""
 

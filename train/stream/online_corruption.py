@@ -21,8 +21,6 @@ from pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts, ca
 from pipeline.shards.store import as_url
 from pipeline.tokenizers import vocabulary_of
 
-__all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OnlineCorruption(NamedObjective):

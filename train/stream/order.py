@@ -22,8 +22,6 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from train.stream.permutation import FeistelPermutation, row_permutations
 
-__all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round", "default_lanes"]
-
 
 def default_lanes(*global_batches: int) -> int:
     """Return the default number of lanes: gcd(64, every global batch)."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from pipeline.seeding import words
 
-__all__ = ["FeistelPermutation", "row_permutations"]
-
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _ROUNDS: Final = 12  # six are visibly biased for fewer than ten elements

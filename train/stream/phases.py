@@ -13,21 +13,6 @@ from train.stream.config import DataConfig
 from train.stream.mixture import Key, Phase, SourceKey, Timeline
 from train.stream.online_corruption import Corruption, corruption_of
 
-__all__ = [
-    "Input",
-    "as_phases",
-    "continued",
-    "describe",
-    "distinct_inputs",
-    "distinct_sets",
-    "keyed_phases",
-    "open_phases",
-    "phase_of",
-    "plain_phases",
-    "read_phases",
-    "set_labels",
-]
-
 _DIGEST_DIGITS = 32
 
 

@@ -17,8 +17,6 @@ from train.stream.row_buffer import RowBuffer, Segment
 from train.stream.source import Source
 from train.stream.threads import LoaderThreads
 
-__all__ = ["Prefetcher"]
-
 _ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the calling thread
 
 

@@ -16,8 +16,6 @@ from train.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
 from train.stream.order import BlockOrder, LogicalBlocks
 from train.stream.phases import Input, continued, distinct_inputs, keyed_phases, set_labels
 
-__all__ = ["ReadingOrder", "Visit"]
-
 Int64 = NDArray[np.int64]
 
 

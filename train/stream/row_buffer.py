@@ -20,8 +20,6 @@ from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
 
-__all__ = ["Column", "Lists", "Padded", "RowBuffer", "Segment", "gather", "without_padding"]
-
 _SHORT_SHARE: Final = 32
 """A load with at most one short row in this number of rows is padded; a batch with a short row costs a gather."""
 

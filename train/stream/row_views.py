@@ -19,8 +19,6 @@ from train.stream.buffer_pool import BufferPool
 from train.stream.padding import equal_lengths
 from train.stream.row_buffer import Column, Lists, Padded, RowBuffer, Segment, gather, without_padding
 
-__all__ = ["BatchRows", "Cells", "Shape", "rows_of_cells", "rows_of_segments"]
-
 Shape: TypeAlias = tuple[int, int, int]
 """Global batches, lanes of the rank, lane rows of one batch."""
 

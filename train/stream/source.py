@@ -19,8 +19,6 @@ from pipeline.shards.columns import cut
 from train.stream.order import BlockOrder, Load, LogicalBlocks, Piece
 from train.stream.row_buffer import RowBuffer
 
-__all__ = ["OnDamaged", "Source", "StreamStats", "Transform", "rows_at_once"]
-
 Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
 """Online corruption: from rows and a variant for each to examples and, for each, 0 or the reason of a skip."""
 OnDamaged: TypeAlias = Literal["raise", "skip"]

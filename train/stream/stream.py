@@ -29,8 +29,6 @@ from train.stream.reading_order import ReadingOrder
 from train.stream.source import OnDamaged, Source, StreamStats, Transform
 from train.stream.threads import LoaderThreads
 
-__all__ = ["Stream"]
-
 _FORMAT: Final = 2
 TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
 

@@ -14,8 +14,6 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from train.errors import StreamError
 
-__all__ = ["BackgroundBuilder", "LoaderThreads"]
-
 T = TypeVar("T")
 _Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 _CLOSING_S: Final = 0.8

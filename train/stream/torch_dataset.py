@@ -11,8 +11,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 from train.errors import StreamError
 from train.stream.stream import Stream
 
-__all__ = ["StreamDataset"]
-
 
 class StreamDataset(IterableDataset[dict[str, Tensor]]):
     """Micro-batches of a stream, without end, as dictionaries of tensors.

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from train.regularizers import Regularizer
 from train.regularizers._regularizer import Anchored, pull, push
 
-__all__ = ["ANCHOR_STATES", "Anchors", "check_anchors"]
-
 ANCHOR_STATES: Final = ("anchor", "strength")
 """Names of what a checkpoint holds for each element, in the order of `Anchored`."""
 

@@ -19,8 +19,6 @@ from model.whole_shapes import whole_shape
 from train.distributed import World
 from train.errors import CheckpointError
 
-__all__ = ["Layout", "Segment", "flats_of", "grouped_flats", "layout_of", "segments_of", "whole_layout"]
-
 
 @dataclass(frozen=True)
 class Segment:

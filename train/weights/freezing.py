@@ -12,8 +12,6 @@ from torch import nn
 from model.whole_shapes import whole_shape
 from pipeline.errors import ConfigurationError
 
-__all__ = ["fitting", "freeze", "frozen_count", "frozen_modules"]
-
 _NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
 """Names for parts of every model: all but the heads; tables of tokens, places and segments, with their norm."""
 

@@ -17,8 +17,6 @@ from torch import Tensor
 from pipeline.config import STRICT
 from train.optimizers import AVERAGE
 
-__all__ = ["AverageConfig", "MovingAverage"]
-
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class AverageConfig:

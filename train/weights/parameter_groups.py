@@ -10,8 +10,6 @@ from torch import nn
 from model.whole_shapes import whole_shape
 from pipeline.errors import ConfigurationError
 
-__all__ = ["depths_below_heads", "parameter_groups"]
-
 _LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 
 _TABLES: Final = (".segments", ".rows")

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from train.weights.parameter_groups import depths_below_heads
 
-__all__ = ["Unfreezing"]
-
 
 class Unfreezing:
     """Parameter groups that learn at a step: a function of the step alone."""
