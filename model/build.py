@@ -164,11 +164,7 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
 
 
 def _mix(name: str, config: ModelConfig, family: Family) -> ScalarMix:
-    """Return the mix of all layers that a head reads.
-
-    Raises:
-        ConfigurationError: heads of this family read something else than its last layer.
-    """
+    """Return the mix of all layers that a head reads."""
     if not family.layered:
         raise ConfigurationError(
             f"model.heads.{name}.scalar_mix: expected a family of one stack, got {config.family}; remove it"

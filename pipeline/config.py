@@ -103,11 +103,7 @@ def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
 
 
 def _with_secrets(data: Any, where: str) -> Any:
-    """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given.
-
-    Raises:
-        ConfigurationError: a value is the mask that a run wrote in the place of a secret.
-    """
+    """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given."""
     if _FORMER_NAMES.get():
         return without_masks(data)
     if (masked := next(masked_keys(data), None)) is not None:

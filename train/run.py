@@ -181,11 +181,7 @@ def _unread(datasets: Datasets, config: TrainConfig) -> list[str]:
 
 
 def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration with the classes of the task that the sets hold, if they hold one.
-
-    Raises:
-        ConfigurationError: the sets contradict it, or lack the metric of `early_stop`.
-    """
+    """Return the configuration with the classes of the task that the sets hold, if they hold one."""
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads)
     trained = [(f"the training set {one.path}", one.manifest) for one in distinct_sets(datasets.phases)]
@@ -196,12 +192,7 @@ def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
 def _settle(
     begin: Begin, state: TrainState, datasets: Datasets, journal: Journal, announce: Callable[..., None]
 ) -> None:
-    """Change the run directory for the first time, and say what was found there.
-
-    Raises:
-        StorageError: it cannot be written.
-        NewerFormatError: a newer version wrote its status or its metrics; nothing has been changed then.
-    """
+    """Change the run directory for the first time, and say what was found there."""
     config = begin.config
     before = read_status(config.output)
     evaluated = before.heldout if before is not None and state.step else {}
@@ -292,11 +283,7 @@ def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> 
 
 
 def _agree(state: TrainState, world: World) -> None:
-    """Compare the ranks.
-
-    Raises:
-        ConfigurationError: they differ in configuration, data or versions; the message holds both values.
-    """
+    """Compare the ranks."""
     for rank, other in enumerate(world.gather((state.frozen, state.dataset, state.shape, state.versions))):
         for mine, theirs in zip((state.frozen, state.dataset, state.shape, state.versions), other, strict=True):
             if mine != theirs:
@@ -349,12 +336,6 @@ def _fill(
     """Copy the weights of `model.init_from`, and freeze.
 
     A run that resumes has its weights in the checkpoint, but for those of the model beside an adapter.
-
-    Returns:
-        what a start prints, the digest of the model beside an adapter, and the parameters that are new.
-
-    Raises:
-        ConfigurationError: the source is another model, or was changed since the run began.
     """
     source, adapted = config.model.init_from, model.adapter_in_use
     if source is None or (begin.found is not None and adapted is None):

@@ -120,11 +120,7 @@ def writing(output: Path) -> Iterator[None]:
 
 
 def _contents(output: Path) -> list[str]:
-    """Return names in a run directory; none if they only come from starts that failed before their first step.
-
-    Raises:
-        ConfigurationError: it is a file.
-    """
+    """Return names in a run directory; none if they only come from starts that failed before their first step."""
     if output.exists() and not output.is_dir():
         raise ConfigurationError(f"output: {output} is a file, expected a folder")
     names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []

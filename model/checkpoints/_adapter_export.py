@@ -142,14 +142,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
 def _factors(
     adapter: Lora, paths: list[str], siblings: Mapping[str, Target], weights: Mapping[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one map of theirs.
-
-    Args:
-        adapter: whose updates they are.
-        paths: of our maps that are parts of it.
-        siblings: all our weights that are parts of it, adapted or not, with their places.
-        weights: of the model, for their sizes.
-    """
+    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one map of theirs."""
     rank = adapter.options.rank
     updates = {f"family.{path}.weight": adapter.parts[path] for path in paths}
     first = {name: rank * number for number, name in enumerate(updates)}

@@ -166,11 +166,7 @@ def _read_published(folder: Path) -> Checkpoint:
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
-    """Return the tensors without second copies of tied ones.
-
-    Raises:
-        WeightsError: two copies differ.
-    """
+    """Return the tensors without second copies of tied ones."""
     found = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(found.setdefault(name, tensors[copy]), tensors[copy]):
@@ -199,11 +195,7 @@ def _absent_head(
 
 
 def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
-    """Compare names and shapes.
-
-    Raises:
-        WeightsError: naming the tensors that are missing, unknown, or of another shape.
-    """
+    """Compare names and shapes."""
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {listed(missing)}")
     if unknown := tensors.keys() - expected.keys():

@@ -137,11 +137,7 @@ class Deberta(MaskedLMHead):
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
     def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
-        """Refuse attention without relative places, and widths that are not the residual stream's.
-
-        Raises:
-            ConfigurationError: naming the key.
-        """
+        """Refuse attention without relative places, and widths that are not the residual stream's."""
         if not plain.get("relative_attention"):
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: relative_attention: expected true, got "

@@ -161,11 +161,7 @@ class ModernBert(KeyMap):
 
 
 def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
-    """Return the base of one kind of layers.
-
-    Raises:
-        ConfigurationError: the present and the former key differ, or positions are scaled.
-    """
+    """Return the base of one kind of layers."""
     if plain.get("rope_scaling"):
         raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
     form = (plain.get("rope_parameters") or {}).get(kind) or {}
@@ -179,11 +175,7 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
 
 
 def _period(model_type: str, plain: Mapping[str, Any]) -> int:
-    """Return the distance of global layers; where both keys are there, the list wins.
-
-    Raises:
-        ConfigurationError: the global layers of the list are not every n-th one from layer 0 on.
-    """
+    """Return the distance of global layers; where both keys are there, the list wins."""
     every, kinds = plain.get("global_attn_every_n_layers", 3), plain.get("layer_types")
     if kinds is None:
         return int(every)

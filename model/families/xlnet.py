@@ -111,11 +111,7 @@ def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _refuse_unread(config: ModelConfig) -> None:
-    """Refuse keys that relative attention does not read.
-
-    Raises:
-        ConfigurationError: naming the first of them.
-    """
+    """Refuse keys that relative attention does not read."""
     for key, given, expected in (
         ("position.kind", config.position.kind, "sinusoidal"),
         ("type_vocab_size", config.type_vocab_size, 0),

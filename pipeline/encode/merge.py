@@ -116,11 +116,7 @@ class Merge(Pass[EncodeCounts]):
         return self._count(unit, rows, vocabulary.size, output)
 
     def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
-        """Return the documents of the shard from all runs, sorted.
-
-        Raises:
-            IntegrityError: two documents have one uid.
-        """
+        """Return the documents of the shard from all runs, sorted."""
         batches = read_range(folder, self.runs, shard, id_dtype)
         table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
         order, uids = table.column("order").to_numpy(), identities(table.column("uid"))

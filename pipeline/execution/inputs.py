@@ -113,11 +113,7 @@ def _patterns(entry: InputEntry) -> Sequence[str]:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of an input folder.
-
-    Raises:
-        ConfigurationError: it holds none, or is itself an output.
-    """
+    """Return the files of an input folder."""
     if _is_output(folder):
         raise ConfigurationError(
             f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read by a pattern"
@@ -173,12 +169,7 @@ def _is_output(folder: Path) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """Return the files that a path or a pattern names.
-
-    Raises:
-        ConfigurationError: there is none.
-        StorageError: a folder that `**` matches cannot be read.
-    """
+    """Return the files that a path or a pattern names."""
     if Path(pattern).exists():
         return [Path(pattern)]
     root = _root(pattern)
@@ -193,11 +184,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def _outputs_below(root: Path) -> list[str]:
-    """Return outputs of Clozeline below a folder.
-
-    Raises:
-        StorageError: a folder cannot be listed; a pattern would pass over it.
-    """
+    """Return outputs of Clozeline below a folder."""
     outputs: list[str] = []
 
     def fail(error: OSError) -> None:

@@ -121,13 +121,7 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
 
 
 def _check_handover(held: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
-    """Check that a stage took what the nearest earlier stage handed over.
-
-    Args:
-        held: amounts by name, each with the stage that handed it over.
-        stage: the stage.
-        counts: sums over its units.
-    """
+    """Check that a stage took what the nearest earlier stage handed over."""
     for one in stage.taken(counts):
         if one.name in held:
             giver, amount = held[one.name]

@@ -122,11 +122,7 @@ class Mixture(Objective):
             )
 
     def _union(self) -> tuple[Feature, ...]:
-        """Return the features of all parts, by first appearance.
-
-        Raises:
-            ConfigurationError: two parts mean different things by one name.
-        """
+        """Return the features of all parts, by first appearance."""
         features: dict[str, Feature] = {}
         for part in self.parts:
             for feature in part.features:

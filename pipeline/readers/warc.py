@@ -207,11 +207,7 @@ class Warc:
         return RawRecord(locator, kind, length, text, True, head.url, head.date, flags | _flag(head))
 
     def _page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
-        """Return HTML and flags of a captured response.
-
-        Raises:
-            Damage: its encoding does not decode.
-        """
+        """Return HTML and flags of a captured response."""
         response = parse_response(payload)
         if response is None and head.media.startswith("application/http"):
             return Counted("malformed", "http", len(payload))

@@ -98,11 +98,7 @@ class BlockCache:
             return self._passed_over > 0
 
     def _take_room(self, size: int) -> None:
-        """Take room for a file, which is in the folder already under a temporary name.
-
-        Raises:
-            _FullError: there is none.
-        """
+        """Take room for a file, which is in the folder already under a temporary name."""
         with self._lock:
             self._unscanned -= size
             if self._unscanned >= 0:

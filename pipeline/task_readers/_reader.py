@@ -28,7 +28,7 @@ class Layout:
     name: str
     """name in reports, such as `official`"""
     labelled: bool = True
-    """whether its rows have labels; published test files often have none"""
+    """true if its rows have labels; published test files often have none"""
     files: tuple[Path, ...] = ()
     """files read with it line by line, such as that of the targets"""
 

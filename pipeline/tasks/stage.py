@@ -179,11 +179,7 @@ def _row(counts: SplitCounts) -> Row:
 
 
 def _sources(files: SplitFiles, carve: Mapping[str, float]) -> Iterator[SplitSource]:
-    """Yield the splits, those that are carved from train after those of files.
-
-    Raises:
-        ConfigurationError: there is no file of train to carve from, or a file of a split that is carved.
-    """
+    """Yield the splits, those that are carved from train after those of files."""
     train = files.splits.get("train")
     if carve and (train is None or not files.splits.keys().isdisjoint(carve)):
         raise ConfigurationError(

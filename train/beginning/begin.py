@@ -162,11 +162,7 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, fre
 
 
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
-    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them.
-
-    Raises:
-        ConfigurationError: the message says how to continue.
-    """
+    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them."""
     horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
     first = max(done, horizon or config.steps) + 1
     if first > config.steps or config.schedule.build(horizon)(config.steps):

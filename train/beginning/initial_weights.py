@@ -176,11 +176,7 @@ def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: fr
 
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads.
-
-    Raises:
-        ConfigurationError: they are neither.
-    """
+    """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads."""
     rows, here = len(tensors[_TABLE]), whole_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
         multiple = row_multiple(rows, model.vocab_size)

@@ -69,11 +69,7 @@ def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
 
 
 def _folder(source: Path) -> Path | None:
-    """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now.
-
-    Raises:
-        ClozelineError: what is there is damaged, or of a newer version.
-    """
+    """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
     if not steps_in(source / "checkpoints"):
         beside = source / "tokenizer"
         return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)

@@ -278,11 +278,7 @@ class Checkpoints:
 
 
 def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
-    """Return the index of all ranks' parts.
-
-    Raises:
-        CheckpointError: slices do not tile a parameter, or ranks disagree about an optimizer state.
-    """
+    """Return the index of all ranks' parts."""
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     kinds_of: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
     for part, from_rank in enumerate(written):

@@ -146,11 +146,7 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
 
 
 def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
-    """Check that a set fits the model; returns the heads that its objective serves.
-
-    Raises:
-        ConfigurationError: it does not; the message begins with `key` or with what the model should have.
-    """
+    """Check that a set fits the model; returns the heads that its objective serves."""
     shards, manifest, model = one.shards, one.manifest, config.model
     if corrupted and one.corruption is None:
         raise ConfigurationError(

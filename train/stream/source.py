@@ -150,11 +150,7 @@ class Source:
         return rows if whole else cut(rows, piece.start, piece.stop)
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
-        """Record a damaged block as skipped.
-
-        Raises:
-            DamagedBlock: more blocks than `max_damaged_fraction` allows would be skipped.
-        """
+        """Record a damaged block as skipped."""
         with self.stats.lock:
             skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
             if skipped > limit * blocks:
