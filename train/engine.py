@@ -28,7 +28,7 @@ from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
 from train.logs.gradient_noise import MicroBatchSquares, Squares
 from train.logs.step_clock import StepClock
-from train.stream.sample_words import sample_words
+from train.stream.labels import sample_words
 from train.weights.anchors import Anchors
 from train.weights.flats import grouped_flats, layout_of
 from train.weights.freezing import frozen_modules

@@ -12,7 +12,7 @@ from pipeline.rows import Ragged, Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.tokenizers import Tokenizer
 from tools.evaluation.baselines import Texts, baseline_predictions, texts_of
-from train.stream.choice_columns import rows_of_choices
+from train.stream.head_features import rows_of_choices
 
 __all__ = ["choice_baselines"]
 

@@ -1,0 +1,22 @@
+"""Stream shards as micro-batches: endless, shuffled, exact to the sample, and the same at every number of ranks.
+
+A *lane* is one of the equal streams that make up a global batch (MosaicML's canonical nodes); each rank reads some of
+them. All lanes advance together, so the *lane row*, the index of a row within its lane, is the entire state:
+
+    lane row    0    1    2    3    4    5    6    7    8 ...
+    lane 0    | block 7           | block 2           | ...
+    lane 1    | block 0           | block 5           | ...
+    lane 2    | block 4           | block 9           | ...     a *cell*: one row of one lane
+    lane 3    | block 1           | block 6           | ...
+              |===== round =====  |===== round =====  | ...     *round*: every lane reads one block, shuffled
+                        |--- batch ---|                         global batch: 3 lane rows x 4 lanes = 12 cells
+                        |segment  |sgm|                         *segment*: what a batch takes of one round
+              |===== stretch ======================== ...     *stretch*: the lane rows of one phase of the data
+
+The last round of an epoch deals single rows instead of blocks. In a mixture each set has its own rounds, and a cell
+takes the next row of the set that its lane draws there.
+
+From files to tensors: `order.py` (which row is in which cell), `source.py` and `prefetch.py` (read the blocks of a
+round), `row_buffer.py` (the rows of a round), `row_views.py` (the rows of a batch), `collate.py` (tensors), all driven
+by `batch_builder.py`. `stream.py` is the entry.
+"""

@@ -1,6 +1,7 @@
-"""From stored features to the tensors a model takes: one rule for each (feature, architecture), none per objective.
+"""Build the tensors of a micro-batch from stored features: one rule for each (feature, architecture).
 
-Everything is vectorised over the micro-batch; rows are padded to its longest row, and equally long rows not at all.
+Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to matrices), `labels.py`
+(labels and decoder inputs), `segments.py` (types, languages) and `head_features.py` (what single heads read).
 """
 
 from __future__ import annotations
@@ -18,17 +19,24 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
-from train.stream.choice_columns import rows_of_choices
-from train.stream.decoder_rows import expanded_positions, masked_rows, target_rows
-from train.stream.full_rows import FullRows
-from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors
-from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels, tag_labels
-from train.stream.left_padding import COLUMNS as LEFT_PADDED
-from train.stream.left_padding import pad_left
+from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
+from train.stream.labels import (
+    label_weights,
+    masked_rows,
+    next_tokens,
+    predicted_labels,
+    stored_labels,
+    tag_labels,
+    target_rows,
+)
 from train.stream.padding import (
+    LEFT_PADDED_COLUMNS,
+    FullRows,
     document_bounds,
     equal_lengths,
+    expanded_positions,
     one_a_row,
+    pad_left,
     pad_rows,
     restarting_positions,
     start_marks,
@@ -36,19 +44,17 @@ from train.stream.padding import (
 from train.stream.row_buffer import Column
 from train.stream.segments import segment_tensors, types_of_modes
 
-__all__ = ["Architecture", "Batch", "Collate"]
-
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length", "attention", "languages", "target_start", "target_document_starts", "label_weight",
           "label_count", "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
-_DECISIVE = {
-    "attention": ("which places a place may read", "encoder"),
-    "prediction_order": ("which places are predicted, and when", "encoder"),
-    "target_start": ("at which position the decoder begins", "encoder_decoder"),
+_DEFINING = {
+    "attention": ("which positions a position may attend to", "encoder"),
+    "prediction_order": ("which positions are predicted, and when", "encoder"),
+    "target_start": ("at which position the decoder starts", "encoder_decoder"),
 }
-"""Columns that decide the objective: their meaning, and the architecture that reads them."""
+"""Columns that define the objective: their meaning, and the only architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
           ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
@@ -59,14 +65,13 @@ _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 class Batch(NamedTuple):
     """One micro-batch, which belongs to the caller: writing into its tensors changes no other batch.
 
-    Only the rows of `position_ids` may share memory with each other: position ids of equally long rows are one expanded
-    row.
+    Only rows of `position_ids` may share memory, because those of equally long rows are one expanded row.
 
     Args:
         tensors: model inputs by name, `row_weight` among them.
         row_weight: float32 [B]; 0 = filler row.
         origin: int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler.
-        samples: position of the stream after the global batch that this is a part of.
+        samples: position of the stream after the global batch that this micro-batch belongs to.
         epoch: the same in epochs.
     """
 
@@ -82,14 +87,14 @@ class Collate:
 
     Args:
         architecture: encoder, decoder or encoder_decoder.
-        columns: list columns of the examples; those without a rule here (noise kept for inversion) are not read.
+        columns: list columns of the examples; columns without a rule here (noise kept for inversion) are not read.
         special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
-        decoder_start: id that decoder inputs begin with; needed by encoder-decoders.
+        decoder_start: first id of decoder inputs; needed by encoder-decoders.
         padding_side: of the frame; only rows of encoders are padded on the left, and their last token is [CLS].
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label crosses a boundary.
-        predict_from: place from which the label at place i is predicted: `same` for i, `previous` for i - 1.
-        restart_segments: whether positions begin at 0 again with every segment.
+        predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
+        restart_segments: whether positions restart at 0 with every segment.
         token_dtype: type of `input_ids`; labels are int64 always.
 
     Raises:
@@ -123,7 +128,7 @@ class Collate:
         self._restart_segments = restart_segments
         predicted = architecture == "decoder" or "attention" in have
         self._next_tokens = predicted and have.isdisjoint({"label_positions", "tags"})
-        """True if every token but the first is a label, predicted at the place before it."""
+        """True if every token but the first is a label, predicted at the position before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self.full_rows = FullRows()
@@ -139,33 +144,33 @@ class Collate:
                 "with `tokenizer.add: true`, or give the role to a piece: `tokenizer.specials='{pad: PIECE}'`"
             )
         self._pad = special_ids["pad"]
-        counted = sorted(set(self.columns) - LEFT_PADDED)
+        counted = sorted(set(self.columns) - LEFT_PADDED_COLUMNS)
         if self._left and (architecture != "encoder" or counted):
             kind = f"rows with {counted[0]}" if counted else f"rows of a {architecture}"
             raise ConfigurationError(f"padding_side '{padding_side}': {kind} are padded on the right only")
-        for name in sorted(have & _DECISIVE.keys()):
-            meaning, reader = _DECISIVE[name]
+        for name in sorted(have & _DEFINING.keys()):
+            meaning, reader = _DEFINING[name]
             if architecture != reader:
                 raise ConfigurationError(
                     f"the column {name} says {meaning}; no {architecture} reads it, so training would learn another "
                     "objective"
                 )
-        for name, beside in _PAIRS:
-            if name in self.columns and beside not in have:
-                raise ConfigurationError(f"the column {name} needs {beside} beside it; columns: {sorted(have)}")
+        for name, other in _PAIRS:
+            if name in self.columns and other not in have:
+                raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
         if architecture == "encoder_decoder":
             self._check_decoder(have)
         if self._restart and "crop_start" in self.columns:
             raise ConfigurationError(
-                "the column crop_start is a second view of whole rows; with cross_documents: false it would join "
+                "the column crop_start is a second view of entire rows; with cross_documents: false it would join "
                 "documents that the first view keeps apart: corrupt with cross_documents: true"
             )
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
-        """Return the rules for example sets of one stream, by the number of the source of each row.
+        """Return the rules for the example sets of one stream, whose rows are told apart by source number.
 
-        Sets may differ in columns and objectives. Rows have what their own set has; what it lacks is empty.
+        Sets may differ in columns and objectives. Columns that a row's set lacks are empty.
 
         Raises:
             ConfigurationError: they are for different models: another architecture or tokenizer.
@@ -213,19 +218,16 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        """Return the settings that must agree for rows of two sets to be treated alike."""
+        """Return the settings that must be equal for rows of two sets to be treated in the same way."""
         return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens,
                 self._restart_segments)  # fmt: skip
 
     @property
-    def _stored_targets(self) -> bool:
-        return self.architecture == "encoder_decoder" and "target_ids" in self.columns
-
-    @property
     def _kind(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
-        held = "target_ids" if self._stored_targets else "choices" if "choice_starts" in self.columns else None
-        return f"{padded} with {held}" if held else padded
+        targets = self.architecture == "encoder_decoder" and "target_ids" in self.columns
+        extra = "target_ids" if targets else "choices" if "choice_starts" in self.columns else None
+        return f"{padded} with {extra}" if extra else padded
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -253,9 +255,9 @@ class Collate:
         row_weight: NDArray[np.float32] | None,
         sources: Int64 | None = None,
     ) -> dict[str, Tensor]:
-        """Return tensors by name; int64 but for `row_weight`, `label_weight`, `target` and `cu_seqlens`.
+        """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and `cu_seqlens`.
 
-        Shapes: [B, T], lengths [B]; labels [N], flat into B * T. Where documents are kept apart there are also
+        Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept apart there are also
         `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
         [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
         float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
@@ -264,9 +266,9 @@ class Collate:
         modes of attention, `type_ids` tell modes and segments apart, and `segment_ids`, if any, segments alone.
 
         Args:
-            columns: list columns; those that no row has may be absent.
+            columns: list columns; one that is empty in all rows may be absent.
             row_weight: [B]; None: all are 1.
-            sources: number of each row's set [B], below 0 for filler; needed where sets differ.
+            sources: source number of each row [B], below 0 for filler; needed where sets differ.
         """
         if "choice_starts" not in self.columns:
             return self._tensors(columns, row_weight, sources)
@@ -283,6 +285,7 @@ class Collate:
         self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None
     ) -> dict[str, Tensor]:
         """Return the tensors of columns that hold one row each."""
+        # Input ids [B, T], lengths [B], position ids [B, T] and weights [B]. Full batches take prepared tensors.
         column = columns["input_ids"]
         if row_weight is None and not isinstance(column, Ragged):
             ids, lengths = column, equal_lengths(*column.shape)
@@ -302,6 +305,7 @@ class Collate:
         starts = None
         if len(self._objectives) and sources is not None:
             tensors["objective"] = torch.from_numpy(self._objectives[np.maximum(sources, 0)])
+        # Documents kept apart: their numbers and restarting positions [B, T], and their bounds in the flat batch.
         if self._restart and "document_starts" in columns:
             starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
@@ -309,6 +313,7 @@ class Collate:
             bounds = document_bounds(starts, lengths)
             tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
             tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
+        # Segments: type ids and languages [B, T]; `of` [B] is the set of each row where the rules of sets differ.
         of = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
         restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
@@ -318,6 +323,7 @@ class Collate:
         tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
+        # Attention modes [B]; type ids then encode the mode as well.
         if "attention" in columns:
             mode = one_a_row(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
@@ -325,6 +331,7 @@ class Collate:
             if "type_ids" in tensors:
                 tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
+        # Labels [N] with weights, the inputs of heads, and the move to left padding.
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(label_weights(columns, tensors))
@@ -340,7 +347,7 @@ class Collate:
         starts: Int64 | None,
         of: Int64 | None,
     ) -> dict[str, Tensor]:
-        """Return the labels of rows; `of` is the number of each row's set where the rules of sets differ."""
+        """Return labels and decoder inputs; `of` [B] is the set of each row where the rules of sets differ."""
         ids = tensors["input_ids"].numpy()
         if self.architecture == "encoder_decoder":
             begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
@@ -356,9 +363,10 @@ class Collate:
             if "prediction_order" in columns:
                 return predicted_labels(columns, ids)
             return next_tokens(ids, lengths, prefix, starts) if self._next_tokens else {}
+        # Sets with several rules: the labels by each rule, then all in the order of their positions.
         following = np.array([part._next_tokens for part in self._parts])[of]
         if self.architecture == "encoder":
-            prefix = None  # a mode of attention there, and no bound of the labels
+            prefix = None  # there it belongs to the attention mode and does not limit the labels
         parts = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
@@ -381,7 +389,7 @@ class Collate:
 
 
 def _check_tags(have: Collection[str]) -> None:
-    """Refuse tags of words beside labels of tokens: one batch has one set of labelled places, which all heads read."""
+    """Refuse word tags together with token labels: all heads read the same labeled positions of a batch."""
     tokens = sorted({"label_positions", "prediction_order"} & set(have))
     if "tags" in have and tokens:
         raise ConfigurationError(

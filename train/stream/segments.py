@@ -1,4 +1,4 @@
-"""Facts of tokens about their segment: its number or mode, its language, and places that begin again with it."""
+"""Per-token tensors of segments: segment or mode type, language, and positions that restart with every segment."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pipeline.arrays import Bool, Int64
 from train.stream.padding import flatten, part_numbers, restarting_positions, start_marks
 from train.stream.row_buffer import Column
 
-__all__ = ["segment_tensors", "types_of_modes"]
-
 _TYPES_OF_MODE: Final = np.array([0, 2, 3, 4])
 _PREFIX_MODE: Final = 3
 
@@ -24,8 +22,8 @@ def segment_tensors(
 ) -> dict[str, Tensor]:
     """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
 
-    `type_ids` is the number of the token's segment. `languages` is the code of its language: a row stores one code, or
-    one a segment. `position_ids` begin at 0 again with every segment.
+    `type_ids` number the segment of each token. `languages` is the code of its language: a row stores one code, or one
+    a segment. `position_ids` restart at 0 with every segment.
 
     Args:
         columns: of a micro-batch.
@@ -49,20 +47,21 @@ def segment_tensors(
 def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
     """Return the segment types that mark UniLM's modes of attention (arXiv 1905.03197 §2.1).
 
-    The number of the segment in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0
-    on padding.
+    The segment number in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0 on
+    padding.
     """
-    place = np.arange(width)
-    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (place >= prefix[:, None]))
-    types[place >= lengths[:, None]] = 0
+    columns = np.arange(width)
+    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None]))
+    types[columns >= lengths[:, None]] = 0
     return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
 
 
 def _codes(column: Column, numbers: Int64) -> Int64:
     """Return the code of each token's segment; 0 in rows without codes, which are filler."""
+    # table [B, most codes in a row]: the codes of each row, in order of its segments.
     codes, rows = flatten(column)
     counts = np.bincount(rows, minlength=len(numbers))
     table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)
     table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
-    found: Int64 = np.take_along_axis(table, np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1), axis=1)
-    return found
+    by_token: Int64 = np.take_along_axis(table, np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1), axis=1)
+    return by_token

@@ -15,7 +15,7 @@ import torch
 from pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.stream.streams import open_stream
-from train.stream import full_rows
+from train.stream import padding
 from train.stream.phases import phase_of
 
 
@@ -52,13 +52,13 @@ def test_the_training_thread_makes_no_tensors_that_can_be_prepared(
 ) -> None:
     """It copies the rows; everything that needs no row is made by the thread that builds ahead."""
     made: Counter[str] = Counter()
-    real = full_rows._tensors
+    real = padding._make_full
 
     def tensors(*arguments: Any) -> Any:
         made[threading.current_thread().name] += 1
         return real(*arguments)
 
-    monkeypatch.setattr(full_rows, "_tensors", tensors)
+    monkeypatch.setattr(padding, "_make_full", tensors)
     shards = toy_set(tmp_path, [16 * 60], block_rows=60)
     with open_stream(shards, lanes=8, global_batch=16, micro_batch=4, io_threads=2) as stream:
         for _ in range(300):

@@ -13,8 +13,8 @@ from pipeline.rows import Ragged
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
 from tools.evaluation.predictions import set_rows
 from train.global_batch import real_tokens
-from train.stream.choice_columns import rows_of_choices
 from train.stream.collate import Collate
+from train.stream.head_features import rows_of_choices
 from train.stream.stream import Stream
 
 

@@ -13,7 +13,7 @@ from pipeline.objectives import Objective, build_objective
 from pipeline.rows import Ragged
 from tests.pipeline.corruption_cases import samples, vocabulary
 from train.stream.collate import Collate
-from train.stream.dense_labels import dense_labels
+from train.stream.labels import dense_labels
 
 WORDS = vocabulary()
 NONE = -100

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from train.stream import full_rows
-from train.stream.full_rows import FullRows
+from train.stream import padding
+from train.stream.padding import FullRows
 
 
 def assert_whole(taken: tuple[Tensor, Tensor, Tensor], rows: int, width: int) -> None:
@@ -40,7 +40,7 @@ def test_each_shape_gets_its_own() -> None:
 
 
 def test_what_nothing_takes_does_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_rows, "_LIMIT", 10)
+    monkeypatch.setattr(padding, "_LIMIT", 10)
     full = FullRows()
     for _ in range(50):
         full.prepare(2, 3, 4)

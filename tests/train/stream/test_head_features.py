@@ -167,7 +167,7 @@ def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
     lists = {"input_ids": [[1, 3]], "tag_positions": [[1]], "tags": [[4]], "label_positions": [[1]], "label_ids": [[9]]}
     with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
         Collate("encoder", list(lists), SPECIAL)
-    with pytest.raises(ConfigurationError, match="tags needs tag_positions beside it"):
+    with pytest.raises(ConfigurationError, match="tags needs tag_positions as well"):
         Collate("encoder", ["input_ids", "tags"], SPECIAL)
     masked = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("label_positions", "label_ids"))]
     tagged = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("tag_positions", "tags"))]

@@ -75,7 +75,7 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before() -> None:
     columns = {name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")}
     stored_labels(columns, 10, np.array([1, 0]))
-    with pytest.raises(IntegrityError, match="a label at place 0 cannot be predicted"):
+    with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
         stored_labels(columns, 10, np.array([0, 1]))
 
 

@@ -6,8 +6,8 @@ import doctest
 
 import torch
 
-import train.stream.left_padding
-from train.stream.left_padding import pad_left
+import train.stream.padding
+from train.stream.padding import pad_left
 
 LENGTHS = (5, 3, 1)
 
@@ -41,4 +41,4 @@ def test_bounds_of_documents() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(train.stream.left_padding).failed == 0
+    assert doctest.testmod(train.stream.padding).failed == 0

@@ -102,7 +102,7 @@ def test_one_objective_needs_no_number(tmp_path: Path) -> None:
 def test_a_label_at_the_first_place_has_no_place_before(tmp_path: Path) -> None:
     with (
         open_stream(masked_set(tmp_path, first=0)) as stream,
-        pytest.raises(IntegrityError, match="label at place 0"),
+        pytest.raises(IntegrityError, match="label at position 0"),
     ):
         stream.next_step()
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from tests.train.synthetic import LENGTH, random_rows
-from train.stream.sample_words import sample_words
+from train.stream.labels import sample_words
 
 ORIGIN = np.array([[0, 2, 5], [0, 2, 6], [1, 2, 5], [0, 6, 2], [0, 0, 0], [-1, -1, -1]])
 
