@@ -15,8 +15,6 @@ from typing import Final
 
 from clozeline import HOME
 
-__all__ = ["Command", "commands", "main"]
-
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
        clozeline --version

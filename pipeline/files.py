@@ -110,11 +110,7 @@ def sync(path: Path) -> None:
 
 
 def process_start(process: int) -> float:
-    """Return when a process started, in seconds since the machine did: setting the clock does not change that.
-
-    Raises:
-        psutil.NoSuchProcess: it is not there.
-    """
+    """Return when a process started, in seconds since the machine did: setting the clock does not change that."""
     return float(psutil.Process(process).create_time() - psutil.boot_time())
 
 

@@ -80,11 +80,7 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page whole or not at all.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Write a page whole or not at all."""
     with publish(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

@@ -163,11 +163,7 @@ class Bert(MaskedLMHead):
 
 
 def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
-    """Refuse a model without segment types: the class of transformers always looks one up.
-
-    Raises:
-        ConfigurationError: `type_vocab_size` is 0.
-    """
+    """Refuse a model without segment types: the class of transformers always looks one up."""
     if plain.get("type_vocab_size") == 0:
         raise ConfigurationError(f"config.json of type {model_type}: type_vocab_size: expected 1 or more, got 0")
 

@@ -38,11 +38,7 @@ class MobileBert(Family):
         self._token_flops = matrix_flops(self.embeddings.project, self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim] of the last layer.
-
-        Raises:
-            BatchError: as `layer_states` says.
-        """
+        """Return hidden states [B, T, dim] of the last layer."""
         return self.layer_states(tensors)[-1]
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:

@@ -24,11 +24,7 @@ class Classification(RowHead):
     settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label"}
 
     def outputs(self) -> int:
-        """Return the number of classes.
-
-        Raises:
-            ConfigurationError: none are given, or one where a row has exactly one.
-        """
+        """Return the number of classes."""
         return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -54,7 +54,8 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
                 raise ConfigurationError(
                     f"input {url}: remote inputs are not supported yet; download the files, and give their local path"
                 )
-            _check_apart(pattern, own)
+            if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
+                raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
             for file in _expand(pattern, entry):
                 if own is not None and _is_written(file.path, own):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
@@ -68,11 +69,6 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
 
 
 _APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
-
-
-def _check_apart(pattern: str, own: str | None) -> None:
-    if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
-        raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
 
 
 def _is_written(path: Path, own: str) -> bool:

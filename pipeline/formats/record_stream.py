@@ -212,8 +212,9 @@ def open_record_stream(
 ) -> RecordStream:
     """Open the stream of a file that is not empty, from `start` on where it can be split."""
     with path.open("rb") as file:
-        codec = detect_codec(file.read(16))
-        if codec == "gzip" or (codec is None and path.suffix == ".gz" and not _plain(path, begins_record)):
+        head = file.read(256)
+        codec = detect_codec(head)
+        if codec == "gzip" or (codec is None and path.suffix == ".gz" and not begins_record(head)):
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return _GzipRecordStream(data, start, limits, begins_record, account)
     if codec is None:
@@ -233,11 +234,6 @@ def next_record(path: Path, position: int, limits: Limits, begins_record: Callab
     size = path.stat().st_size
     found = stream.next_member(position, size)
     return size if found == -1 else found
-
-
-def _plain(path: Path, begins_record: Callable[[bytes], bool]) -> bool:
-    with path.open("rb") as file:
-        return begins_record(file.read(256))
 
 
 def _pieces(

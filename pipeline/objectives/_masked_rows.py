@@ -113,11 +113,7 @@ class RoleOptions(MaskedOptions):
 
 
 def check_shares(mask_share: float, random_share: float) -> None:
-    """Check that the shares are parts of one whole.
-
-    Raises:
-        ValueError: their sum exceeds 1.
-    """
+    """Check that the shares are parts of one whole."""
     if parts_per_million(mask_share) + parts_per_million(random_share) > 1_000_000:
         raise ValueError(f"mask_share {mask_share} + random_share {random_share} exceeds 1")
 

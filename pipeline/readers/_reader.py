@@ -136,12 +136,7 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
 
 
 def is_guess(path: Path, reader: str | None = None) -> bool:
-    """Return whether `detect` chooses a reader because neither the content nor the name of a file tells one.
-
-    Args:
-        path: the file.
-        reader: what `detect` chose; None: not asked yet.
-    """
+    """Return whether `detect` chooses a reader because neither the content nor the name of a file tells one."""
     return _by_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
 
 

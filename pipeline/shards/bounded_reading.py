@@ -34,11 +34,7 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
-    """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory.
-
-    Raises:
-        ManifestError: it has more.
-    """
+    """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory."""
     if (entries := raw.count(b",")) > limit:  # commas in strings count too
         raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}")
 

@@ -71,7 +71,11 @@ def write_manifest(
     with output.file(str(prefix / "index.arrow")) as path:
         write_index(path, shards)
         raw = path.read_bytes()
-    listed = [_shard_facts(shard) for shard in shards]
+    listed = [
+        {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256, "blocks": len(shard.blocks),
+         "rows": shard.rows}
+        for shard in shards
+    ]  # fmt: skip
     table = None
     if len(listed) >= _INLINE_LIMIT:
         with output.file(str(prefix / SHARDS_FILE)) as path:
@@ -124,8 +128,3 @@ def _totals(shards: Sequence[ShardInfo]) -> dict[str, int]:
         "shards": len(shards),
         "bytes": sum(shard.bytes for shard in shards),
     }
-
-
-def _shard_facts(shard: ShardInfo) -> dict[str, Any]:
-    plain = {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256}
-    return {**plain, "blocks": len(shard.blocks), "rows": shard.rows}

@@ -108,11 +108,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
 
 
 def publish_quarantine(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
-    """Publish `quarantine.json` in the folder of a manifest, with a hash of itself.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Publish `quarantine.json` in the folder of a manifest, with a hash of itself."""
     publish_json(folder / QUARANTINE, _content(entries))
 
 

@@ -121,11 +121,7 @@ class RemoteStore:
         return b"".join(self.read(name, (first, min(stop, first + LARGEST_REQUEST))) for first in starts)
 
     def read_whole(self, name: str, limit: int) -> bytes:
-        """Read an object of at most `limit` bytes.
-
-        Raises:
-            StorageError: it is larger, or cannot be read, after all retries.
-        """
+        """Read an object of at most `limit` bytes."""
         return self._fetched(name, None, limit)
 
     def sizes(self, folder: str, expected: int) -> dict[str, int] | None:

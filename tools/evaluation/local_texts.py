@@ -48,12 +48,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def texts_of_files(path: Path) -> Iterator[str]:
-    """Yield the texts of a file or folder: the field `text` of lines of JSON, any other file as one text.
-
-    Raises:
-        ConfigurationError: there is no file.
-        IntegrityError: a file is damaged, or a line has no text.
-    """
+    """Yield the texts of a file or folder: the field `text` of lines of JSON, any other file as one text."""
     yield from (text for _, text in named_texts(path))
 
 

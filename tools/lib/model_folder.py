@@ -22,11 +22,7 @@ TOKENIZER: Final = "tokenizer"
 
 
 def refuse_full(folder: Path) -> None:
-    """Refuse a place that holds something.
-
-    Raises:
-        ConfigurationError: it is a file, or a folder that is not empty.
-    """
+    """Refuse a place that holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"{folder}: expected a new or empty folder for the model, it holds something")
 

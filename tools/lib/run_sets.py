@@ -111,12 +111,7 @@ def described_sets(run: Path, data: DataConfig, given: SetPaths | None) -> tuple
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:
-    """Open the first training set of a run.
-
-    Raises:
-        StorageError: it is not where `data` says; the message says how to give its present path.
-        ClozelineError: it is damaged.
-    """
+    """Open the first training set of a run."""
     with missing_sets(run, data):
         return open_shards(data.first_set, options=data.store)
 

@@ -12,8 +12,6 @@ from pipeline.charts import Series, bars, histogram, lines, shares
 from pipeline.shards import Manifest
 from tools.shard_statistics.tally import Tally, named, quantile
 
-__all__ = ["coverage", "pictures", "ranges"]
-
 _BARS: Final = 48
 _SKEWED: Final = 16
 """Ratio of the largest value to the median, from which bars over equal ranges would leave most of them empty."""
