@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation race test test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation race test try test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three see
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+try: $(STAMP)  ## the contract tests of one algorithm, in seconds: make try NAME=my_objective
+	$(BIN)/python -m tests.try_one $(NAME)
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+if TYPE_CHECKING:
+    from tests.crawled_chain import Chain
+
 # Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other tests wait for.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from tests.crawled_chain import Chain, make_chain
 
 # No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, and
 # `make test-all` new ones.
@@ -27,4 +29,6 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     """The chain up to the shards, made once."""
+    from tests.crawled_chain import make_chain  # slow to import, and few tests need it
+
     return make_chain(tmp_path_factory.mktemp("chain"))

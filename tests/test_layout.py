@@ -12,21 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.registries import algorithms, registries
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
-REGISTRIES = (
-    *(f"pipeline/{kind}" for kind in ("readers", "extractors", "languages", "filters", "sentences", "tokenizers")),
-    *(
-        "pipeline/groupings",
-        "pipeline/objectives",
-        "pipeline/task_readers",
-        "model/families",
-        "model/heads",
-        "model/adapters",
-        "model/checkpoints",
-    ),
-    *("train/optimizers", "train/schedules"),
-)
 LONGEST_FILE = 400
 MEDIAN_FILE = 150
 FORBIDDEN_WORDS = frozenset({"utils", "util", "common", "helpers", "helper", "misc", "manager"})
@@ -45,7 +34,7 @@ def named(path: Path) -> bool:
 
 
 SOURCES = [path for path in files(*PACKAGES) if named(path)]
-ENTRIES = [path for folder in REGISTRIES for path in sorted((ROOT / folder).glob("[!_]*.py"))]
+ENTRIES = [path for package in registries() for path in algorithms(package)]
 
 
 def relative(path: Path) -> str:
@@ -61,33 +50,6 @@ def test_no_long_files() -> None:
 
 def test_most_files_are_short() -> None:
     assert statistics.median(lines(path) for path in SOURCES) <= MEDIAN_FILE
-
-
-@pytest.mark.parametrize("folder", REGISTRIES)
-def test_registry_folders_exist(folder: str) -> None:
-    assert (ROOT / folder / "__init__.py").exists()
-    assert any(path.parent == ROOT / folder for path in ENTRIES), f"{folder} is empty"
-
-
-@pytest.mark.parametrize("path", ENTRIES, ids=relative)
-def test_registry_file_class_and_name_agree(path: Path) -> None:
-    """`masked_lm.py` holds `MaskedLM`; where the class says its `name`, it is the file's."""
-    classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
-    same = [node for node in classes if node.name.lower() == path.stem.replace("_", "")]
-    assert len(same) == 1, f"expected one class named like {path.name}, found {[node.name for node in classes]}"
-    assert ast.get_docstring(same[0]), f"{same[0].name} has no docstring"
-    assert set(_class_names(same[0])) <= {path.stem}
-
-
-def _class_names(node: ast.ClassDef) -> list[object]:
-    """Values given to `name` in the class body, with or without an annotation."""
-    found: list[object] = []
-    for statement in node.body:
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        value = getattr(statement, "value", None)
-        if isinstance(target, ast.Name) and target.id == "name" and isinstance(value, ast.Constant):
-            found.append(value.value)
-    return found
 
 
 def _importable_dependencies() -> set[str]:
@@ -108,7 +70,9 @@ def test_no_file_shadows_a_dependency_or_the_standard_library() -> None:
     free = [path for path in SOURCES if path not in ENTRIES]
     packages = {parent for path in free for parent in path.relative_to(ROOT).parents if len(parent.parts) > 1}
     assert not [relative(path) for path in free if path.stem in taken]
-    assert not [str(folder) for folder in packages if folder.name in taken and str(folder) not in REGISTRIES]
+    assert not [
+        str(folder) for folder in packages if folder.name in taken and ROOT / folder not in registries().values()
+    ]
 
 
 def test_names_say_what_is_inside() -> None:

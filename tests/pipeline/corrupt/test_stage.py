@@ -14,13 +14,14 @@ from pipeline.objectives import build_objective
 from pipeline.shards import open_shards
 from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, same_rows, shard_rows
 from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
+from tests.registries import values_in_tests
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every objective of the folder, two variants each."""
+def everything(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Every objective that is tested, two variants each."""
     out = tmp_path_factory.mktemp("everything")
-    run(out, [entry(name, variants=2) for name in registry.names("pipeline.objectives")])
+    run(out, [entry(name, variants=2) for name in values_in_tests(request, "name")])
     return out
 
 

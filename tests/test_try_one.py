@@ -1,0 +1,67 @@
+"""`make try NAME=...` runs the contract tests of one algorithm, of every registry."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.registries import ROOT, algorithms, registries
+from tests.try_one import Selection, contract_files, find_algorithms, main
+
+
+def test_an_algorithm_is_found_by_its_file_name() -> None:
+    both = [path.parent.name for _, path in find_algorithms("masked_lm")]
+    assert both == ["heads", "objectives"]
+    for name in ("heads/masked_lm", "model/heads/masked_lm", "model/heads/masked_lm.py"):
+        assert [path.parent.name for _, path in find_algorithms(name)] == ["heads"]
+
+
+@pytest.mark.parametrize("name", ["maskd_lm", "filters/masked_lm"])
+def test_a_wrong_name_gives_the_nearest_ones(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 64
+    assert "masked_lm" in capsys.readouterr().err.partition("nearest names: ")[2].partition(".")[0]
+
+
+def test_no_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 64
+    assert "NAME=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", registries())
+def test_no_test_file_of_a_sibling_is_collected(package: str) -> None:
+    path = algorithms(package)[0]
+    files = contract_files(package, path.stem)
+    assert all(file.exists() for file in files)
+    assert files[0] == ROOT / "tests/test_registries.py"
+    siblings = {f"test_{one.name}" for one in algorithms(package)}
+    assert not [file for file in files if file.name in siblings and file.parent.name == path.parent.name]
+
+
+def test_cases_of_an_algorithm_are_told_by_their_parameters() -> None:
+    selection = Selection([ROOT / "model/checkpoints/deberta_v2.py"])
+    for value in ("deberta_v2", "deberta-v2", ("x", ["deberta-v2"]), {"name": "deberta_v2"}, Path("a/deberta_v2.py")):
+        assert selection.is_about(value)
+    for value in ("deberta", 2, None, ("deberta", {"name": "x"}), Path("deberta_v2/other.py")):
+        assert not selection.is_about(value)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_passes_the_name_on() -> None:
+    command = ["make", "-n", "try", "NAME=my_objective", f"STAMP={ROOT / 'Makefile'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "-m tests.try_one my_objective" in done.stdout
+
+
+def test_what_ran_is_said() -> None:
+    """The tests of a sentence splitter are the cheapest ones."""
+    command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "in tests/pipeline/sentences/test_splitter.py" in done.stdout
+    assert "in tests/pipeline/sentences/test_lines.py" in done.stdout
+    assert "test_regex.py" not in done.stdout
+    assert "pipeline/sentences/lines.py: " in done.stdout.splitlines()[-1]
