@@ -16,7 +16,7 @@ from pipeline.objectives import Objective, Skip, build_objective
 from pipeline.preview.shown_example import lines_of
 from pipeline.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from pipeline.registry import choose
-from pipeline.rows import Example, Rows, Sample
+from pipeline.rows import Example, Sample
 from pipeline.tokenizers import load_tokenizer
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
@@ -91,23 +91,28 @@ def corrupt_text(
         codec = Words(part for one in texts for part in (*one.sentences, one.target))
     else:
         codec = TokenizerPieces(load_tokenizer(Path(tokenizer)))
-    built = build_objective(objective, codec.vocabulary)
-    row = _first_row(built, codec, texts)
-    examples, skips = built.corrupt(row, np.array([variant], np.uint16), seed)
-    if skips[0]:
-        raise _refusal(built, texts[0], Skip(skips[0]).reason)
-    return CorruptedText(built, codec, row.row(0), examples.row(0))
+    return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
 
 
-def _first_row(objective: Objective, codec: TextCodec, texts: Sequence[Text]) -> Rows:
-    """Return the first row of the first text; the other texts are partners for sentence pairs."""
+def corrupt_first_row(
+    objective: Objective, codec: TextCodec, texts: Sequence[Text], variant: int, seed: int = 1
+) -> CorruptedText:
+    """Corrupt the first row of the first text; the other texts are partners for sentence pairs.
+
+    Raises:
+        ConfigurationError: the objective cannot corrupt this text.
+    """
     if objective.grouping.name == "parallel" and not texts[0].target:
         raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
     rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
     if not len(first):
         raise _refusal(objective, texts[0], "too_short")
-    return rows.take(first)
+    row = rows.take(first)
+    examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)
+    if skips[0]:
+        raise _refusal(objective, texts[0], Skip(skips[0]).reason)
+    return CorruptedText(objective, codec, row.row(0), examples.row(0))
 
 
 def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationError:
@@ -118,7 +123,7 @@ def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationErro
 
 
 def _text(text: str, target: str) -> Text:
-    """Return a document of sentences; each but the first begins with the blank before it."""
+    """Split a text into sentences; each but the first starts with the blank before it."""
     starts = choose("pipeline.sentences", "regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
     return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)

@@ -10,14 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipeline import registry
 from pipeline.config import describe
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Objective, Skip, build_objective
-from pipeline.preview.shown_example import lines_of
-from pipeline.preview.words import Words, sample_rows_of
+from pipeline.objectives import Objective, build_objective
+from pipeline.preview.corrupted_text import corrupt_first_row
+from pipeline.preview.words import Words
 from pipeline.registry import Chosen
 from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
 from tools.gallery.training import training_table
@@ -36,17 +33,14 @@ can be undone: `uncorrupt` gives back the original from the example alone, unles
 
 
 def gallery() -> str:
-    """Return the whole page as Markdown."""
+    """Return the page as Markdown."""
     names = registry.names(_PACKAGE)
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
-    return (
-        "\n\n".join([_HEAD, _overview(names), training_table(names), remainders, *(_section(name) for name in names)])
-        + "\n"
-    )
+    parts = [_HEAD, _overview(names), training_table(names), remainders, *map(_section, names)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _default(name: str) -> Objective:
-    """Return the objective with its defaults, which the tables describe."""
     return build_objective(name, Words(EVERY_WORD).vocabulary)
 
 
@@ -88,14 +82,10 @@ def _facts(kind: type[Objective]) -> str:
 def _example(name: str, case: Case) -> str:
     words = Words(EVERY_WORD)
     objective = build_objective({"name": name, **case.options}, words.vocabulary)
-    row = sample_rows_of(objective, words, case.texts or texts_for(objective)).take(np.array([0]))
-    examples, skips = objective.corrupt(row, np.array([case.variant], np.uint16), seed=1)
-    if skips[0]:
-        raise ConfigurationError(f"gallery: '{name}' skips its text as {Skip(skips[0]).reason}; choose another case")
-    lines = lines_of(objective, words, row.row(0), examples.row(0))
+    shown = corrupt_first_row(objective, words, case.texts or texts_for(objective), case.variant)
     given = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
     title = f"With `{given}`, variant {case.variant}:" if given else f"With the defaults, variant {case.variant}:"
-    return "\n".join([title, "", "```text", *lines, "```"])
+    return "\n".join([title, "", "```text", str(shown), "```"])
 
 
 def _features(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Curves of recorded runs, of one or of several on the same axes: the pictures of report.html and of compare_runs."""
+"""Draw the curves of one or several recorded runs on shared axes, for report.html and `compare_runs`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,6 @@ from typing import Any, Final
 from pipeline.charts import Series, areas, lines
 from train.logs.display import counted, heldout_title
 from train.logs.journal import read_lines
-
-__all__ = [
-    "AXES",
-    "RecordedRun",
-    "curves",
-    "entropy_title",
-    "heldout_losses",
-    "last_heldout",
-    "noise_scales",
-    "parts_of_steps",
-    "points",
-    "read_run",
-    "results",
-]
 
 Record = Mapping[str, Any]
 AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}
@@ -63,7 +49,7 @@ class RecordedRun:
 
 
 def read_run(directory: Path, name: str) -> RecordedRun:
-    """Read the records of a run and add the seconds of training up to each, pauses between starts left out.
+    """Read the records of a run and add the seconds of training up to each, pauses between starts excluded.
 
     Raises:
         StorageError: the files cannot be read.
@@ -90,54 +76,53 @@ def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator
 
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the pictures that the records have figures for; losses over each of `AXES`."""
+    """Yield the charts that the records have figures for; losses over each of `AXES`."""
     for axis in AXES:
         yield from _losses(runs, axis)
     for title, keys, factor in _OVER_STEPS:
-        series = [Series(_named(run, runs, keys[-1]), points(run, "step", *keys, factor=factor)) for run in runs]
-        yield lines(title, series, "step")
-    noise = [Series(_named(run, runs, "noise scale"), noise_scales(run)) for run in runs]
+        yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
+    alone = len(runs) == 1
+    noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
     yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
-    yield from (_time_of_steps(run, runs) for run in runs)
+    for run in runs:
+        times = [Series(_PARTS[part], points(run, "step", "step_ms", part)) for part in parts_of_steps(run.records)]
+        yield areas(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
+
+
+def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:
+    """Return the points of each run, under its name; `alone` names those of a single run."""
+    names = [run.name for run in runs] if len(runs) > 1 else [alone]
+    return [Series(name, points(run, axis, *keys, factor=factor)) for name, run in zip(names, runs, strict=True)]
 
 
 def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     """Yield the losses over one axis: in training and on held-out sets, and over steps also by head."""
-    x = AXES[axis]
+    x, training = AXES[axis], _series(runs, "training", axis, "loss")
     over = "" if axis == "step" else f" over {x}"
-    training = [Series(_named(run, runs, "training"), points(run, axis, "loss")) for run in runs]
     if len(runs) == 1:
         sets = list(last_heldout(runs[0].records))
-        every = [*training, *(_heldout(runs[0], axis, name, heldout_title(name)) for name in sets)]
-        yield lines(f"Loss (nats){over}", every, x, levels=_entropies(runs, sets))
+        heldout = [Series(heldout_title(name), points(runs[0], axis, "heldout", name, "loss")) for name in sets]
+        yield lines(f"Loss (nats){over}", [*training, *heldout], x, levels=_entropies(runs, sets))
     else:
         yield lines(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis)
-    if axis != "step":
-        return
     heads = sorted({head for run in runs for record in run.records for head in record.get("losses", {})})
-    if len(heads) > 1 and len(runs) == 1:
-        yield lines("Loss by head (nats)", [Series(head, points(runs[0], axis, "losses", head)) for head in heads], x)
-    elif len(heads) > 1:
-        for head in heads:
-            yield lines(
-                f"Training loss of {head} (nats)",
-                [Series(run.name, points(run, axis, "losses", head)) for run in runs],
-                x,
-            )
+    if axis != "step" or len(heads) < 2:
+        return
+    by_head = {head: _series(runs, head, axis, "losses", head) for head in heads}
+    if len(runs) == 1:
+        yield lines("Loss by head (nats)", [one for series in by_head.values() for one in series], x)
+    else:
+        yield from (lines(f"Training loss of {head} (nats)", series, x) for head, series in by_head.items())
 
 
 def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     """Yield the losses of runs on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
     over = "" if axis == "step" else f" over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
-        series = [_heldout(run, axis, name, run.name) for run in runs]
+        series = [Series(run.name, points(run, axis, "heldout", name, "loss")) for run in runs]
         title = f"{heldout_title(name).capitalize()} loss (nats){over}"
         yield lines(title, series, AXES[axis], levels=_entropies(runs, [name]))
-
-
-def _heldout(run: RecordedRun, axis: str, name: str, title: str) -> Series:
-    return Series(title, points(run, axis, "heldout", name, "loss"))
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:
@@ -153,16 +138,6 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 def entropy_title(name: str, result: Record) -> str:
     """Return the title of an entropy with the number of predictions it rests on: few have a lower one."""
     return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {counted(result)}"
-
-
-def _named(run: RecordedRun, runs: Sequence[RecordedRun], alone: str) -> str:
-    """Return the name of a series: of its run where there are several, else what it counts."""
-    return run.name if len(runs) > 1 else alone
-
-
-def _time_of_steps(run: RecordedRun, runs: Sequence[RecordedRun]) -> str:
-    times = [Series(_PARTS[part], points(run, "step", "step_ms", part)) for part in parts_of_steps(run.records)]
-    return areas(f"Time of a step{f' of {run.name}' if len(runs) > 1 else ''} (ms)", times, "step")
 
 
 def parts_of_steps(records: Sequence[Record]) -> list[str]:
@@ -185,7 +160,7 @@ def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list
 
 
 def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
-    """Return (step, noise scale in rows) of each full window; one in which noise hides the gradient is left out."""
+    """Return (step, noise scale in rows) of each full window; windows in which noise hides the gradient are dropped."""
     traces, squares = (points(run, "step", "gradient_noise", key) for key in ("trace", "square"))
     found = []
     for end in range(_NOISE_WINDOW, len(traces) + 1):
@@ -201,7 +176,7 @@ def last_heldout(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def results(record: Record) -> dict[str, Any]:
-    """Return the results on held-out sets; those of a damaged line are left out."""
+    """Return the results on held-out sets; those of a damaged line are dropped."""
     found = record.get("heldout")
     if not isinstance(found, Mapping):
         return {}
