@@ -1,6 +1,6 @@
 """Show the rows of a training batch: `python tools/explain_batch.py --run DIR --step N`, or with `--samples N`.
 
-For every row of a global batch, past or future: sample, variant, place in the shards, document and its source, and the
+For every row of a global batch, past or future: sample, variant, where it is stored, document and its source, and the
 decoded text. Nothing needs to have been trained: `python tools/explain_batch.py MANIFEST --seed S --global-batch G`.
 """
 
@@ -24,7 +24,7 @@ from pipeline.shards.errors import DamagedBlock
 from pipeline.task_readers import facts_of
 from tools.lib.command import IntermixedArguments, natural, positive, run_tool, some_path
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from tools.lib.row_origins import BlockRow, documents_of, partners_of
+from tools.lib.row_origins import BlockRow, describe_origin, documents_of, partners_of, stored_at
 from tools.lib.set_tokenizer import TOKENIZER_HELP, find_pieces
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.lib.task_answers import answer_of
@@ -65,7 +65,7 @@ def explain(
             facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
-                facts |= _place(shards, *visit.stored)
+                facts |= stored_at(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = delivered(stored[visit.stored], visit.epoch)
                 facts |= _identity(row, documents[visit.stored]) | partners.get(visit.stored, {})
@@ -78,11 +78,7 @@ def explain(
 
 
 def _read(shards: ShardSet, stored: Collection[BlockRow], *, skip: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
-    """Return single rows by block and row, and the reasons of blocks that are not read; read every block once.
-
-    Raises:
-        DamagedBlock: a block is damaged, and the stream would not skip it either.
-    """
+    """Return single rows by block and row, and the reasons of blocks that are not read; read every block once."""
     found: dict[BlockRow, Rows] = {}
     lost: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
@@ -116,12 +112,6 @@ def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]
         return examples.row(0), ""
 
     return corrupted
-
-
-def _place(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
-    """Return the place where a row is stored."""
-    path = shards.manifest.shards[int(shards.index.shard[block])].path
-    return {"shard": path, "block": int(shards.index.block[block]), "row": row}
 
 
 def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
@@ -168,11 +158,12 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     if "sample" in facts:
         copy = f", copy {facts['copy']}" if facts["copy"] else ""
         more = facts["documents"] - len(facts["others"]) - 1
-        yield _source(facts, f"document {facts['document']}, from token {facts['document_offset']}{copy}")
+        start = f"from token {facts['document_offset']}{copy}"
+        yield f"       document {facts['document']}, {start}{describe_origin(facts)}"
         for other in facts["others"]:
-            yield _source(other, f"then document {other['document']}")
+            yield f"       then document {other['document']}{describe_origin(other)}"
         if "partner" in facts:
-            yield _source(facts["partner"], f"partner document {facts['partner']['document']}")
+            yield f"       partner document {facts['partner']['document']}{describe_origin(facts['partner'])}"
         if more:
             yield f"       then {more} more, which only the sample set and the tables of encode can name"
     if "filler" in facts:
@@ -180,13 +171,6 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     for name in (*_NUMBERS, *_ANSWERS, *_TEXTS):
         if name in facts:
             yield f"       {name}: {facts[name]}"
-
-
-def _source(facts: dict[str, Any], start: str) -> str:
-    if "source" not in facts:
-        return f"       {start}"
-    url = f", {facts['url']}" if facts["url"] else ""
-    return f"       {start}: {facts['source']}, record at {facts['source_offset']:,}{url}"
 
 
 def _position(options: argparse.Namespace, feed: Feed) -> int:

@@ -33,14 +33,14 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     """Return the view of one row.
 
     Args:
-        path: manifest, its folder, or one shard beside it.
+        path: manifest, its folder, or one shard next to it.
         sample: number of the row in the set, or in the shard that `path` names.
         tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; ids are
             shown where there is none.
         limit: tokens of a passage that are shown.
 
     Raises:
-        ClozelineError: there is no such set or row, not the tokenizer at the named place, or the block is damaged.
+        ClozelineError: there is no such set or row, no such tokenizer at the named path, or the block is damaged.
     """
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
@@ -68,7 +68,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     shards = open_shards(path.parent / "manifest.json")
     names = [shard.path for shard in shards.manifest.shards]
     if path.name not in names:
-        raise ConfigurationError(f"{path}: the manifest beside it names no such shard; it has {', '.join(names[:3])} …")
+        raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {', '.join(names[:3])} …")
     number = names.index(path.name)
     before = sum(shard.rows for shard in shards.manifest.shards[:number])
     return shards, before, shards.manifest.shards[number].rows

@@ -17,6 +17,7 @@ from pipeline.shards import ShardSet
 from tools.lib.command import IntermixedArguments, counted, natural, positive, run_tool
 from tools.lib.documents import documents_at, find_documents
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from tools.lib.row_origins import describe_origin, stored_at
 from tools.lib.shard_rows import StoredRow, find_document_rows, find_rows
 from train.stream.reading_order import Visit
 
@@ -82,9 +83,7 @@ def _facts(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
         "sample": f"{row.uid:016x}",
         "variant": _variant(feed, Found(visit.source, row), visit.epoch),
         "set": shards.manifest.name,
-        "shard": shards.manifest.shards[int(shards.index.shard[row.block])].path,
-        "block": int(shards.index.block[row.block]),
-        "row": row.row,
+        **stored_at(shards, row.block, row.row),
         "epoch": visit.epoch,
         "lane": visit.lane,
         "samples": (samples := feed.begin(visit)),
@@ -112,9 +111,7 @@ def _summary(
 ) -> Iterator[str]:
     """Yield lines that name the request and count its rows."""
     for uid, line in documents.items():
-        url = f", {line['url']}" if line is not None and line["url"] else ""
-        where = "" if line is None else f": {line['source']}, record at {line['offset']:,}{url}"
-        yield f"document {uid.hex()}{where}"
+        yield f"document {uid.hex()}{describe_origin(line or {})}"
     samples = len({(one["set"], one["sample"]) for one in found})
     counts = {text: sum(one.get("state") == state for one in found) for state, text in STATES.items() if text}
     states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
@@ -146,11 +143,7 @@ def _epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
 
 
 def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
-    """Return the documents requested by uid or address, with their lines in the tables of `encode`, if any.
-
-    Raises:
-        ConfigurationError: no table knows the address.
-    """
+    """Return the documents requested by uid or address, with their lines in the tables of `encode`, if any."""
     found: dict[bytes, dict[str, Any] | None] = {}
     for shards in feed.sets:
         if options.url is None:

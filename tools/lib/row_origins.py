@@ -47,6 +47,20 @@ def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[Block
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
+def describe_origin(document: Mapping[str, Any]) -> str:
+    """Return source, offset and address to write after the name of a document; "" where they are unknown."""
+    if "source" not in document:
+        return ""
+    url = f", {document['url']}" if document["url"] else ""
+    return f": {document['source']}, record at {document.get('source_offset', document.get('offset')):,}{url}"
+
+
+def stored_at(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
+    """Return shard, block in it, and row in the block; `block` counts over all shards."""
+    path = shards.manifest.shards[int(shards.index.shard[block])].path
+    return {"shard": path, "block": int(shards.index.block[block]), "row": row}
+
+
 def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"document": uid.hex()}
     if line is not None:

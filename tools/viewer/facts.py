@@ -12,7 +12,7 @@ from pipeline.preview.view import Cell, Sheet
 from pipeline.rows import Row
 from pipeline.shards import Manifest, ShardSet
 from tools.lib.documents import find_documents
-from tools.lib.row_origins import documents_of, partners_of
+from tools.lib.row_origins import describe_origin, documents_of, partners_of
 
 _SHOWN_VALUES = 24
 
@@ -42,7 +42,7 @@ def set_sheet(manifest: Manifest) -> Sheet:
         facts["languages"] = ", ".join(f"{name} {count:,}" for name, count in totals.tokens_by_language.items())
     if totals.skipped:
         facts["skipped"] = ", ".join(f"{reason} {count:,}" for reason, count in totals.skipped.items())
-    return _list("set", facts)
+    return Sheet("set", (), _pairs(facts.items()))
 
 
 def _options(options: dict[str, Any]) -> str:
@@ -54,10 +54,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
         return "+".join(str(item["name"]) for item in value)
     return str(value)
-
-
-def _list(title: str, facts: dict[str, str]) -> Sheet:
-    return Sheet(title, (), _pairs(facts.items()))
 
 
 def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
@@ -90,9 +86,7 @@ def _others(shards: ShardSet, block: int, number: int) -> Iterator[tuple[str, st
     partners = [found["partner"] for found in partners_of(shards, at).values()]
     for name, found in (("then", documents_of(shards, at)[block, number][1:]), ("partner", partners)):
         for other in found:
-            source = "" if "source" not in other else f": {other['source']}, record at {other['source_offset']:,}"
-            url = f", {other['url']}" if other.get("url") else ""
-            yield f"{name} document", f"{other['document']}{source}{url}"
+            yield f"{name} document", f"{other['document']}{describe_origin(other)}"
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
