@@ -98,11 +98,7 @@ def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[s
 
 
 def _config_of(run: Path) -> dict[str, Any]:
-    """Return the configuration of a run as it was written, without secrets.
-
-    Raises:
-        ConfigurationError: there is no run, or its configuration is damaged.
-    """
+    """Return the configuration of a run as it was written, without secrets."""
     path = run / "config.yaml"
     with reading_run(path):
         try:

@@ -88,12 +88,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
 
 
 def _written(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str, output: Path) -> Any:
-    """Write the larger tokenizer whole, and return it.
-
-    Raises:
-        ConfigurationError: its files have no room for further pieces.
-        StorageError: the folder cannot be written.
-    """
+    """Write the larger tokenizer whole, and return it."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as made:

@@ -141,12 +141,7 @@ def _fill(options: argparse.Namespace) -> int:
 
 
 def _heldout_set(run: Path, given: SetPaths) -> ShardSet:
-    """Open the first held-out set of a run.
-
-    Raises:
-        ConfigurationError: the run has none, or one of samples, which the stream masks.
-        StorageError: it is not where the run says; the message says how to give its present path.
-    """
+    """Open the first held-out set of a run."""
     data = locate_sets(run, read_config(run).data, given)
     with missing_sets(run, data):
         open_shards(data.first_set, options=data.store)

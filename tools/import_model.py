@@ -42,11 +42,7 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
-    """Import the tokenizer where there is one; return what to say of it.
-
-    Raises:
-        ConfigurationError: it cannot be read, or has ids beyond the model's.
-    """
+    """Import the tokenizer where there is one; return what to say of it."""
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none"
     with tempfile.TemporaryDirectory() as probe:  # nothing is left where the tokenizer is refused

@@ -110,11 +110,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
 
 
 def _window(trained: TrainedModel, wanted: int | None) -> int:
-    """Return the tokens that a row may have.
-
-    Raises:
-        ConfigurationError: more are asked for than the position table has places.
-    """
+    """Return the tokens that a row may have."""
     limit = trained.model.place_limit
     if wanted is None:
         return trained.max_length

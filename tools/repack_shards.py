@@ -110,11 +110,7 @@ def _parent(manifest: Manifest) -> dict[str, str]:
 
 
 def _metadata(source: ShardSet) -> dict[str, str]:
-    """Return the schema metadata of the first shard that has a block.
-
-    Raises:
-        IntegrityError: that shard is damaged.
-    """
+    """Return the schema metadata of the first shard that has a block."""
     if not len(source.index):
         return {}
     start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC

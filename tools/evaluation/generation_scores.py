@@ -112,14 +112,7 @@ _METRICS: Final[dict[str, _UnitsOf]] = {
 def text_units(
     facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
 ) -> dict[str, Units]:
-    """Return the numbers of each text, from whose sums the task's metrics follow.
-
-    Args:
-        facts: of the task.
-        texts: predicted.
-        golds: accepted texts of each.
-        language: code of the accepted texts' language; und: their script decides how BLEU cuts them.
-    """
+    """Return the numbers of each text, from whose sums the task's metrics follow."""
     return {name: _METRICS[name](texts, golds, language) for name in facts.metrics}
 
 
@@ -132,7 +125,7 @@ def text_metrics(
         facts: of the task.
         texts: predicted.
         golds: accepted texts of each.
-        language: code of the accepted texts' language.
+        language: code of the accepted texts' language; und: their script decides how BLEU cuts them.
     """
     units = text_units(facts, texts, golds, language)
     return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}

@@ -96,11 +96,7 @@ def judge(opened: TaskRun, items: Sequence[LabelledText]) -> tuple[list[Judged],
 
 
 def _most_probable(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
-    """Return the class with the highest probability of each row, with that.
-
-    Raises:
-        IntegrityError: a score is no number.
-    """
+    """Return the class with the highest probability of each row, with that."""
     best = scores.float().softmax(-1).max(-1)
     if not torch.isfinite(best.values).all():
         raise IntegrityError("a row got no finite score: the weights are no use")

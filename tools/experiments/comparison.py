@@ -1,4 +1,4 @@
-"""Mean and deviation of the scores of several runs, and the interval and p-value of a difference of two groups."""
+"""Compare two groups of runs: mean and deviation over seeds, the interval and the p-value of their difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder with runs of one task from several seeds: their scores, and the table of them."""
+"""Score fine-tuned runs of one task with several seeds, and print tables of their scores."""
 
 from __future__ import annotations
 

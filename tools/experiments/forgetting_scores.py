@@ -1,4 +1,4 @@
-"""Matrices of scores of earlier tasks while later ones are learned, and what follows from them.
+"""Score each task after each stage of sequential fine-tuning, and compute forgetting and backward transfer.
 
 R[i, j] is the score on task j after stage i; stage 0 is the run that training begins from. The mean of R[last, j] -
 R[learned(j), j] over earlier tasks is *backward transfer* (arXiv 1706.08840). *Forgetting* of a task is its best score

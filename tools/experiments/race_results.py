@@ -1,4 +1,4 @@
-"""The results of a race: what each training took until the target, and how entries compare with the baseline."""
+"""Read what each training of a race took until the target, and compare the entries with the baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a race: what is fixed for all entries, and what an entry may choose."""
+"""Read a race and its entries, and check each training: what is fixed for all, and what an entry may choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a study: its variants, and the training of each, as long as its arithmetic allows."""
+"""Read a study and its variants, and plan each training to take the operations that the study allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of a trained run on held-out rows, batch by batch, so that runs can be compared on the same rows."""
+"""Measure a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
 
 from __future__ import annotations
 

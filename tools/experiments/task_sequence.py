@@ -1,4 +1,4 @@
-"""Trainings of one task after another, each from the weights of the one before, by methods that keep tasks."""
+"""Sequential fine-tuning on several tasks, with methods against forgetting: each task starts from the run before it."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class TaskSequence:
         return [held[task.name] for task in self.tasks]
 
     def _paths(self, method: Method, seed: int, number: int) -> tuple[Path, Path]:
-        """Return the run of a task, and the file of scores after it; what begins all methods is trained once."""
+        """Return the run directory of a task and its score file; the first task is trained once for all methods."""
         branch = Path(f"seed-{seed}") / (method if number else "first") / self.tasks[number].name
         return self.output / branch, self.output / "scores" / branch.with_name(f"{branch.name}.json")
 

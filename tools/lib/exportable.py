@@ -112,11 +112,7 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
 
 
 def _merged(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the weights of the model beside an adapter, with the adapter merged into them.
-
-    Raises:
-        ConfigurationError: no weight can hold what the adapter computes, or the model beside it is another one.
-    """
+    """Return the weights of the model beside an adapter, with the adapter merged into them."""
     model = _filled(config, vocab_size, directory, index)
     for name in model.adapters:
         merge_adapter(model, name)

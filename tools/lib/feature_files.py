@@ -1,4 +1,4 @@
-"""Vectors of texts by a frozen model, as rows of an Arrow file, and the manifest that says where they come from."""
+"""Write and read files of features: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
 
 from __future__ import annotations
 
@@ -169,14 +169,7 @@ def _units(
 ) -> list[tuple[int, str, Tensor]]:
     """Return the units of a text that have a vector: number, text and vector of each.
 
-    Args:
-        trained: whose tokenizer cut the text.
-        text: of the row.
-        encoding: its tokens.
-        vectors: of all tokens of the row.
-        first: place of the text's first token.
-        room: tokens of the text that are read.
-        kind: of unit.
+    `vectors` are of all tokens of the row, in which the text begins at position `first` and has at most `room` tokens.
     """
     if kind == "token":
         pieces = [trained.tokenizer.piece(int(token)) for token in encoding.ids[:room]]

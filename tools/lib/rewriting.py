@@ -30,11 +30,7 @@ def here(path: Path) -> Path:
 
 
 def open_files(path: Path) -> ShardSet:
-    """Open a set whose shards are files of this machine.
-
-    Raises:
-        ClozelineError: the set is in a store, or cannot be opened.
-    """
+    """Open a set whose shards are files of this machine."""
     return open_shards(here(path))
 
 

@@ -67,21 +67,13 @@ class RunSteps:
         raise AssertionError("the last phase has no end")
 
     def _recorded(self, after: int) -> int:
-        """Return rows of the steps up to record `after`.
-
-        Raises:
-            ConfigurationError: they differ, and not each of them is recorded.
-        """
+        """Return rows of the steps up to record `after`."""
         if self._by_tokens and self._done[after] - self._done[after - 1] > 1:
             raise ConfigurationError(_NOT_RECORDED)
         return (self._read[after] - self._read[after - 1]) // (self._done[after] - self._done[after - 1])
 
     def _planned(self) -> Iterator[tuple[Step, int | None, int]]:
-        """Yield, for each phase to come, its first step, its end, and its rows a step.
-
-        Raises:
-            ConfigurationError: that follows from tokens that nothing has counted yet.
-        """
+        """Yield, for each phase to come, its first step, its end, and its rows a step."""
         if self._by_tokens:
             raise ConfigurationError(_NOT_RECORDED)
         number, begin = self._done[-1] + 1, self._read[-1]

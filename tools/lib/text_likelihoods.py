@@ -1,4 +1,4 @@
-"""Scores of texts by the model of a run, of the kinds that its training prepared, framed like the rows of training."""
+"""Score texts by the likelihoods that a run gives them, with the special tokens around them that its training had."""
 
 from __future__ import annotations
 

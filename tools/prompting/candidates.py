@@ -47,11 +47,7 @@ class Scorer(Protocol):
     """A way to ask a model for a word."""
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
-        """Return a word in its prompt.
-
-        Raises:
-            ConfigurationError: the word has no token there.
-        """
+        """Return a word in its prompt."""
         ...
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
@@ -178,11 +174,7 @@ class Answer:
 
 
 def _places(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
-    """Return the tokens that hold the word and the blanks before it, or a part of them.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the tokens that hold the word and the blanks before it, or a part of them."""
     first, end = len(prompt.before.rstrip()), len(f"{prompt.before}{word}".rstrip())
     starts = [*encoding.starts.tolist(), len(text)]
     found = [

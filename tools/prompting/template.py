@@ -118,11 +118,7 @@ def _filled(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _names(example: str) -> list[str]:
-    """Return the names of an example.
-
-    Raises:
-        ValueError: something in braces is no plain name.
-    """
+    """Return the names of an example."""
     found = []
     for _, name, form, conversion in string.Formatter().parse(example):
         if name is None:

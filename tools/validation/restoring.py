@@ -76,11 +76,7 @@ class Restoring:
             raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
 
     def __call__(self, block: LocatedRows, shard: int) -> None:
-        """Restore every example of a block of shard number `shard`.
-
-        Raises:
-            IntegrityError: the first example that does not restore its sample.
-        """
+        """Restore every example of a block of shard number `shard`."""
         if not self.objective.invertible:
             return
         samples = self._sample_shard(shard % self._shards)
