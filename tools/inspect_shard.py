@@ -68,7 +68,8 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     shards = open_shards(path.parent / "manifest.json")
     names = [shard.path for shard in shards.manifest.shards]
     if path.name not in names:
-        raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {', '.join(names[:3])} …")
+        some = ", ".join(names[:3])
+        raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {some} …")
     number = names.index(path.name)
     before = sum(shard.rows for shard in shards.manifest.shards[:number])
     return shards, before, shards.manifest.shards[number].rows
