@@ -36,9 +36,6 @@ from train.weights.moving_average import MovingAverage
 from train.weights.parameter_groups import parameter_groups
 from train.weights.unfreezing import Unfreezing
 
-__all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "placement_of", "wide_ids"]
-
-
 _LINEAR: Final = torch.nn.functional.linear
 """Function that stage 3 replaces in torch, from the construction of a model on."""
 

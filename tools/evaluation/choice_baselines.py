@@ -14,8 +14,6 @@ from pipeline.tokenizers import Tokenizer
 from tools.evaluation.baselines import Texts, baseline_predictions, texts_of
 from train.stream.head_features import rows_of_choices
 
-__all__ = ["choice_baselines"]
-
 _RIGHT_OR_WRONG = TaskFacts(name="choice", head="regression", metrics=(), texts=2)
 
 
