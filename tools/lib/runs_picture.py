@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.charts import render_svg
+from pipeline.html_page import escape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ class Panels:
 
 
 def runs_picture(title: str, rows: Sequence[Panels]) -> str:
-    """Return the SVG of rows of panels; a training has the same color in all of them."""
+    """Return the SVG of rows of panels; a training has the same color in all, and screen readers get all means."""
     import matplotlib as mpl
 
     names = list(dict.fromkeys(name for one in rows for name in one.curves))
@@ -64,7 +65,15 @@ def runs_picture(title: str, rows: Sequence[Panels]) -> str:
             _draw_curves(left, panels, colors)
             _draw_figures(right, *panels.figures, colors)
 
-    return render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw)
+    svg = render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw)
+    means = (f"{one.title}, {one.figures[0]}: {_means_in_words(one.figures[1])}" for one in rows)
+    opening = svg.index(">", svg.index("<svg")) + 1
+    return f"{svg[:opening]}<title>{escape('; '.join((title, *means)))}</title>{svg[opening:]}"
+
+
+def _means_in_words(figures: Mapping[str, Sequence[float]]) -> str:
+    means = sorted((sum(values) / len(values), name) for name, values in figures.items())
+    return ", ".join(f"{name} {mean:.4g}" for mean, name in means)
 
 
 def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:

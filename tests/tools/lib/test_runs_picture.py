@@ -23,6 +23,8 @@ def test_trainings_go_from_high_to_low_with_their_means() -> None:
     assert {"4.1", "5", "3.25", "2", "10¹² FLOPs", "at the end"} <= set(texts)
     assert "a &lt;study&gt;" in drawn
     assert "masked" in first
+    (told,) = re.findall("<title>(.*?)</title>", drawn)
+    assert told == ("a &lt;study&gt;; masked, at the end: best 3.25, middle 4.1, worst 5; causal, at the end: best 2")
 
 
 def test_each_training_keeps_its_colour_and_equal_figures_give_equal_bytes() -> None:
