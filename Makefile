@@ -61,8 +61,9 @@ fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-objectives: $(STAMP)  ## make the golden bytes and the page of the objectives again, after one was added or changed
+objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
 	$(BIN)/python -m tests.pipeline.objectives.golden
+	$(BIN)/python -m tests.pipeline.groupings.test_grouping_bytes
 	$(BIN)/python tools/make_gallery.py
 
 docs: $(STAMP)  ## make the generated parts of docs/ again

@@ -170,8 +170,8 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
     )  # fmt: skip
 
 
-def test_every_objective_has_a_case() -> None:
-    assert sorted({case.objective for case in (*CASES.values(), *OTHERS.values())}) == names("pipeline.objectives")
+def test_cases_are_of_objectives_that_exist() -> None:
+    assert {case.objective for case in (*CASES.values(), *OTHERS.values())} <= set(names("pipeline.objectives"))
 
 
 def test_the_page_of_models_says_what_learns_what() -> None:

