@@ -70,8 +70,8 @@ docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/python tools/make_gallery.py
 	$(BIN)/python tools/draw_flow.py --output docs/pictures/flow.svg
 
-# These want files, a run or a GPU; the pages that show their figures have the commands.
-GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py)
+# The first three need files, a run or a GPU; the pages that show their figures have the commands.
+GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py harness.py)
 
 bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at the end if one of them did
 	failed=0; for script in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || failed=1; done; exit $$failed

@@ -1,11 +1,11 @@
-"""The cost of a save to the steps around it: waited for, and in the background.
+"""Cost of a checkpoint to the steps after it: blocking saves and background saves.
 
     python benchmarks/background_saves.py [--dim 512] [--layers 4] [--steps 41] [--json FILE]
 
-One rank trains an encoder on random walks and saves after every tenth step; the same run once waits for its saves and
-once writes them in the background (`checkpoint.asynchronous`). A step lasts from its line of metrics.jsonl to the next,
-so that what a save costs counts to the step after it. Figures are milliseconds: the median step, the median of the
-steps that follow a save at once, and of those that come second, third and fourth after one.
+One rank trains an encoder on random walks and saves after every tenth step, first with blocking saves, then in the
+background (`checkpoint.asynchronous`). A step lasts from its line of metrics.jsonl to the next, so the cost of a save
+counts for the step after it. Figures are milliseconds: the median step, the median of the steps right after a save, and
+of the second to fourth step after one.
 """
 
 from __future__ import annotations
@@ -18,27 +18,22 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from rich.console import Console
-from rich.table import Table
+from benchmarks.harness import ROOT, parser, print_table, write_json
 
 from benchmarks.zero_stages import LENGTH, write_shards
 from train.logs.journal import read_lines
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-EVERY: Final = 10
-LATER: Final = (2, 3, 4)
+EVERY = 10
+LATER = (2, 3, 4)
 
 
 def train(folder: Path, shards: Path, options: argparse.Namespace, *, background: bool) -> dict[str, float]:
-    """Return the figures of one run, and the bytes of a checkpoint."""
+    """Return the step times of one run, and the size of a checkpoint."""
     output = folder / ("background" if background else "waited")
     model = {"family": "encoder", "dim": options.dim, "layers": options.layers, "attention_heads": 8}
     model |= {"ffn_dim": 4 * options.dim, "position": {"kind": "rope"}, "dropout": {}, "heads": {"masked_lm": 1.0}}
-    config: dict[str, Any] = {
+    config = {
         "model": model,
         "data": {"shards": str(shards), "global_batch": 16, "micro_batch": 16, "lanes": 16},
         "optimizer": {"name": "adamw", "learning_rate": 1e-4},
@@ -51,40 +46,36 @@ def train(folder: Path, shards: Path, options: argparse.Namespace, *, background
     path = folder / "train.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
     environment = os.environ | {"DS_ACCELERATOR": "cpu"}
-    subprocess.run([sys.executable, ROOT / "train/main.py", "--config", path], check=True, env=environment,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    del environment["OMP_NUM_THREADS"], environment["OMP_THREAD_LIMIT"]  # train as a user does, on all cores
+    command = [sys.executable, ROOT / "train/main.py", "--config", path]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     times = {one["step"]: one["time"] for one in read_lines(output / "metrics.jsonl")}
     lasted = {step: 1000 * (times[step] - times[step - 1]) for step in range(3, options.steps)}
-    first = [ms for step, ms in lasted.items() if step % EVERY == 1]
-    later = [ms for step, ms in lasted.items() if step % EVERY in LATER and step > EVERY]
-    usual = [ms for step, ms in lasted.items() if step % EVERY not in (1, *LATER)]
-    size = sum(file.stat().st_size for file in next((output / "checkpoints").glob("step-*")).iterdir())
-    medians = [statistics.median(found) for found in (usual, first, later)]
-    return dict(zip(("median", "after a save", "second to fourth"), medians, strict=True)) | {"megabytes": size / 1e6}
+    return {
+        "median": statistics.median(ms for step, ms in lasted.items() if step % EVERY not in (1, *LATER)),
+        "after a save": statistics.median(ms for step, ms in lasted.items() if step % EVERY == 1),
+        "second to fourth": statistics.median(
+            ms for step, ms in lasted.items() if step % EVERY in LATER and step > EVERY
+        ),
+        "megabytes": sum(file.stat().st_size for file in next((output / "checkpoints").glob("step-*")).iterdir()) / 1e6,
+    }
 
 
 def main() -> None:
-    """Run both, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dim", type=int, default=512)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=41)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = parser(__doc__, dim=512, layers=4, steps=41).parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shards = write_shards(folder)
-        found = {
-            way: train(folder, shards, options, background=way == "background") for way in ("waited", "background")
-        }
-    table = Table("save", "MB", "median step, ms", "after a save", "x median", "second to fourth", "x median")
-    for way, ms in found.items():
-        ratios = [ms[name] / ms["median"] for name in ("after a save", "second to fourth")]
-        table.add_row(way, f"{ms['megabytes']:.0f}", f"{ms['median']:.0f}", f"{ms['after a save']:.0f}",
-                      f"{ratios[0]:.2f}", f"{ms['second to fourth']:.0f}", f"{ratios[1]:.2f}")  # fmt: skip
-    Console(width=110).print(table, f"rows of {LENGTH} tokens, 16 a step")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        shards = write_shards(Path(name))
+        runs = {way: train(Path(name), shards, options, background=way == "background")
+                for way in ("waited", "background")}  # fmt: skip
+    rows = [
+        (way, *(f"{ms[name]:.0f}" for name in ("megabytes", "median")),
+         *(cell for name in ("after a save", "second to fourth")
+           for cell in (f"{ms[name]:.0f}", f"{ms[name] / ms['median']:.2f}")))
+        for way, ms in runs.items()
+    ]  # fmt: skip
+    head = ("save", "MB", "median step, ms", "after a save", "x median", "second to fourth", "x median")
+    print_table(head, rows, f"rows of {LENGTH} tokens, 16 a step")
+    write_json(options.json, runs)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,23 @@
-"""Speed of corruption on one core: each objective's kernel, the stage end to end, and Hugging Face's collator.
+"""Speed of corruption on one core: the kernel of each objective, the complete stage, and Hugging Face's collator.
 
-    python benchmarks/corruption.py [--rows 1920] [--json FILE]
+    python benchmarks/corruption.py [--rows 1920] [--documents 8000] [--json FILE]
 
-Rows fill 512 tokens with their frame. Kernels take them as one batch, as the stage and the stream do; the collator
-gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are million
-content tokens per CPU second, the best of several runs.
+Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the stream do; the
+collator gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are
+million content tokens per CPU second, the best of several runs.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-os.environ.update(
-    OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1"
-)
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import best_seconds, figure, parser, print_table, verdict, write_json
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from pipeline import registry
 from pipeline.config import validate
@@ -39,36 +30,26 @@ from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, write_manifest, write_shard
 from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
+os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
+
 _RUNS = 7
 _SIZE = 32_000
 _FIRST = len(SPECIALS) + SENTINELS + 3
 _SENTENCES = 20
-_TARGETS = {
-    "causal_lm": 1000.0,
-    "composition": 25.0,
-    "corrective_lm": 150.0,
-    "denoising_autoencoding": 150.0,
-    "document_rotation": 200.0,
-    "masked_encoder_decoder": 150.0,
-    "masked_lm": 150.0,
-    "mass": 80.0,
-    "mixture": 40.0,
-    "next_sentence_prediction": 20.0,
-    "permuted_lm": 100.0,
-    "prefix_lm": 1000.0,
-    "replaced_token_detection": 150.0,
-    "sentence_comparison": 200.0,
-    "sentence_order_prediction": 20.0,
-    "sentence_reordering": 200.0,
-    "span_boundary": 10.0,
-    "span_corruption": 80.0,
-    "text_infilling": 30.0,
-    "text_to_text": 1000.0,
-    "token_deletion": 150.0,
-    "token_reordering": 100.0,
-    "translation_lm": 150.0,
-    "whole_word_masking": 20.0,
+_OBJECTIVES_BY_TARGET = {
+    1000.0: "causal_lm prefix_lm text_to_text",
+    200.0: "document_rotation sentence_comparison sentence_reordering",
+    150.0: "corrective_lm denoising_autoencoding masked_encoder_decoder masked_lm replaced_token_detection "
+    "token_deletion translation_lm",
+    100.0: "permuted_lm token_reordering",
+    80.0: "mass span_corruption",
+    40.0: "mixture",
+    30.0: "text_infilling",
+    25.0: "composition",
+    20.0: "next_sentence_prediction sentence_order_prediction whole_word_masking",
+    10.0: "span_boundary",
 }
+_TARGETS = {name: target for target, names in _OBJECTIVES_BY_TARGET.items() for name in names.split()}
 _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
     ("masked_lm, by frequency", {"name": "masked_lm", "frequency_exponent": 0.5}, 40.0),
@@ -81,7 +62,7 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 20.0),
     ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 100.0),
 )
-"""Objectives in another form than their default: name, entry, target."""
+"""Objectives with options other than their defaults: case, recipe entry, target."""
 _STAGE_TARGET = 15.0
 _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 """Objectives that have a collator in transformers."""
@@ -104,7 +85,7 @@ def vocabulary() -> Vocabulary:
 
 
 def samples(rows: int, length: int, words: Vocabulary) -> Rows:
-    """Return random rows of equal length with 20 sentences each, beside a partner and another side as long."""
+    """Return random rows of equal length with 20 sentences each, a partner row and a target row."""
     random = np.random.RandomState(1)
     starts = np.stack([random.permutation(length - 1)[: _SENTENCES - 1] for _ in range(rows)])
     starts = np.concatenate((np.zeros((rows, 1), np.int64), np.sort(starts, axis=1) + 1), axis=1)
@@ -123,14 +104,7 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
 
 
 def speed(work: Callable[[], Any], tokens: int) -> float:
-    """Return millions of tokens per CPU second, the best of some runs."""
-    work()
-    best = float("inf")
-    for _ in range(_RUNS):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return tokens / best / 1e6
+    return tokens / best_seconds(work, _RUNS) / 1e6
 
 
 def kernel(objective: Objective, rows: int) -> float:
@@ -138,19 +112,19 @@ def kernel(objective: Objective, rows: int) -> float:
     parts = objective.parts if isinstance(objective, Mixture) else [objective]
     length = min(part.content_length for part in parts) if objective.name != "causal_lm" else 512
     parallel = objective.grouping.name == "parallel"
-    if parallel:  # both sides fill a row together
+    if parallel:  # source and target fill a row together
         length = length * 2 // 3
     batch = samples(rows, length, objective.vocabulary)
     variants = np.zeros(rows, np.uint16)
     skipped = int(np.count_nonzero(objective.corrupt(batch, variants, 1)[1]))
     if skipped:
-        raise SystemExit(f"{objective.label} skips {skipped} of {rows} rows: they measure nothing")
+        raise SystemExit(f"{objective.label} skips {skipped} of {rows} rows, so its speed cannot be measured")
     tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
     return speed(lambda: objective.corrupt(batch, variants, 1), tokens)
 
 
 def tokenizer() -> Any:
-    """Return a tokenizer of Hugging Face's with our ids."""
+    """Return a Hugging Face tokenizer with our ids."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast
@@ -161,44 +135,39 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")), **names)
 
 
-def collator(kind: str, form: str) -> float:
-    """Return the speed of a collator of Hugging Face's.
-
-    Args:
-        kind: the objective: masked_lm, whole_word_masking, permuted_lm.
-        form: pt or np.
-    """
+def collator(name: str, form: str) -> float:
+    """Return the speed of Hugging Face's collator for an objective, on torch tensors (`pt`) or arrays (`np`)."""
     import torch
     from transformers import DataCollatorForLanguageModeling, DataCollatorForPermutationLanguageModeling
 
     torch.set_num_threads(1)
     collate: Any
-    if kind == "permuted_lm":
+    if name == "permuted_lm":
         collate = DataCollatorForPermutationLanguageModeling(tokenizer(), return_tensors=form)
     else:
-        whole = kind == "whole_word_masking"  # which masks every label: it supports no other role
-        shares = {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0} if whole else {}
+        whole_word = name == "whole_word_masking"  # which supports no other replacement than the mask
+        shares = {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0} if whole_word else {}
         collate = DataCollatorForLanguageModeling(tokenizer(), mlm_probability=0.15, return_tensors=form, **shares)
-    batch = _collator_batch(kind, torch.as_tensor if form == "pt" else np.asarray)
-    rounds = 8 if kind == "masked_lm" else 1
+    batch = _collator_batch(name, torch.as_tensor if form == "pt" else np.asarray)
+    rounds = 8 if name == "masked_lm" else 1
     return speed(lambda: [collate([dict(row) for row in batch]) for _ in range(rounds)], rounds * 32 * 510)
 
 
-def _collator_batch(kind: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
-    """Return 32 rows of 512 tokens; the characters between their tokens part the words."""
+def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """Return 32 rows of 512 tokens; characters between the offsets of two tokens separate words."""
     ids = np.random.RandomState(1).randint(_FIRST, _SIZE, (32, 512))
-    frame = np.zeros_like(ids)
-    frame[:, [0, -1]] = 1
+    special = np.zeros_like(ids)
+    special[:, [0, -1]] = 1
     ends = np.cumsum(2 + (ids % 2 == 0), axis=1)
     offsets = np.stack((ends - 2, ends), axis=2)
-    batch = [{"input_ids": make(row), "special_tokens_mask": make(one)} for row, one in zip(ids, frame, strict=True)]
-    if kind == "whole_word_masking":
+    batch = [{"input_ids": make(row), "special_tokens_mask": make(one)} for row, one in zip(ids, special, strict=True)]
+    if name == "whole_word_masking":
         batch = [{**row, "offset_mapping": make(one)} for row, one in zip(batch, offsets, strict=True)]
     return batch
 
 
 def stage(documents: int) -> float:
-    """Return the speed of `corrupt` end to end for masked LM: read, corrupt, compress, write."""
+    """Return the speed of the complete stage for masked LM: read, corrupt, compress, write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_tokens(folder, documents)
@@ -213,7 +182,7 @@ def stage(documents: int) -> float:
 
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
-    """Return the first unit of a pass, with the record that a manifest pass needs."""
+    """Run the first unit of a pass, save its record for the manifest pass, and return its counts."""
     from pipeline.execution.unit_record import UnitRecord
 
     counts: Mapping[str, Any] = work.run(0, output)
@@ -222,7 +191,7 @@ def _run(work: Any, output: Output) -> Mapping[str, Any]:
 
 
 def _write_tokens(folder: Path, documents: int) -> None:
-    """Return a token set of one shard with the frequencies of text."""
+    """Write a token set of one shard with the token frequencies of text."""
     words, random = vocabulary(), np.random.RandomState(1)
     tokenizer = folder / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
@@ -248,51 +217,40 @@ def _write_tokens(folder: Path, documents: int) -> None:
     )  # fmt: skip
 
 
-def row(case: str, ours: float, peer: float | None, peer_name: str, target: float) -> dict[str, Any]:
-    """Return one line of the table."""
-    ratio = ours / peer if peer else None
-    return {"case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio,
-            "unit": "million tokens/s", "target": target, "holds": ours >= target}  # fmt: skip
-
-
 def measure(rows: int, documents: int) -> list[dict[str, Any]]:
-    """Measure all cases."""
+    """Return the row of each case."""
     words = vocabulary()
-    found = []
+    figures = []
+
+    def add(case: str, ours: float, target: float, peer: float | None = None, peer_name: str = "") -> None:
+        figures.append(figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target))
+
     for name in registry.names("pipeline.objectives"):
-        ours = kernel(build_objective(name, words), rows)
-        forms = {"torch": "pt", "numpy": "np"} if name in _COLLATED else {}
-        for label, form in forms.items():
-            peer_name = f"transformers collator, {label}"
-            found.append(row(name, ours, collator(name, form), peer_name, _TARGETS[name]))
-        if not forms:
-            found.append(row(name, ours, None, "", _TARGETS.get(name, 0.0)))
+        ours, target = kernel(build_objective(name, words), rows), _TARGETS.get(name, 0.0)
+        if name not in _COLLATED:
+            add(name, ours, target)
+            continue
+        for label, form in (("torch", "pt"), ("numpy", "np")):
+            add(name, ours, target, collator(name, form), f"transformers collator, {label}")
     for case, entry, target in _VARIETIES:
-        found.append(row(case, kernel(build_objective(entry, words), rows), None, "", target))
-    found.append(row("stage corrupt, masked_lm, zstd", stage(documents), None, "", _STAGE_TARGET))
-    return found
+        add(case, kernel(build_objective(entry, words), rows), target)
+    add("stage corrupt, masked_lm, zstd", stage(documents), _STAGE_TARGET)
+    return figures
 
 
-def main() -> int:
-    """Measure, print a table, and write the rows where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1920, help="rows in a batch")
-    parser.add_argument("--documents", type=int, default=8000, help="documents for the stage, 500 tokens on average")
-    parser.add_argument("--json", type=Path, help="file to write the rows to")
-    arguments = parser.parse_args()
-    found = measure(arguments.rows, arguments.documents)
-    table = Table("case", "ours", "peer", "ratio", "target", "holds", title="million tokens per CPU second, one core")
-    for one in found:
-        peer = f"{one['peer']:.2f} ({one['peer_name']})" if one["peer"] else "–"
-        ratio = f"{one['ratio']:.0f} x" if one["ratio"] else "–"
-        table.add_row(
-            one["case"], f"{one['ours']:.1f}", peer, ratio, f"{one['target']:.0f}", "yes" if one["holds"] else "NO"
-        )
-    Console().print(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return 0
+def main() -> None:
+    documents = (8000, "documents for the stage, 500 tokens on average")
+    options = parser(__doc__, rows=(1920, "rows in a batch"), documents=documents).parse_args()
+    rows = measure(options.rows, options.documents)
+    cells = [
+        (row["case"], f"{row['ours']:.1f}", f"{row['peer']:.2f} ({row['peer_name']})" if row["peer"] else "–",
+         f"{row['ratio']:.0f} x" if row["ratio"] else "–", f"{row['target']:.0f}", verdict(row["holds"]))
+        for row in rows
+    ]  # fmt: skip
+    head = ("case", "ours", "peer", "ratio", "target", "holds")
+    print_table(head, cells, "million tokens per CPU second, one core")
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

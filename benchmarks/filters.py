@@ -1,34 +1,28 @@
-"""Agreement of the filters with datatrove's, which splits words and sentences with spaCy.
+"""Agreement of our filters with datatrove's, which split words and sentences with spaCy.
 
     python benchmarks/filters.py --peer PYTHON [--texts FILE.jsonl]... [--record FILE] [--json FILE]
 
 PYTHON is the interpreter of an environment with the peer: benchmarks/peers/datatrove_steps.py names its packages. Texts
 are Python's help topics, the long docstrings and the first modules of its standard library, and the `text` of further
-JSONL files. A text agrees where both keep it or both reject it for the same reason; an edit agrees where the words left
+JSONL files. A text agrees if both keep it, or both reject it for the same reason; an edit agrees if the remaining words
 are the same. `--record` writes the peer's answers for the tests' documents to a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
-import os
-import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-os.environ.update(LOGURU_LEVEL="ERROR", OMP_NUM_THREADS="1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import parser, print_table, write_json
 
 import xxhash
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.peers.datatrove_steps import ask
+from benchmarks.peers.datatrove_steps import PEER, ask
 from pipeline.registry import choose
 from pipeline.text.normal_form import normalise
 from pipeline.text.text_statistics import TextStatistics
@@ -43,14 +37,12 @@ _FILTERS: dict[str, Any] = {
     "c4_quality": "c4_quality",
     "c4_quality, published marks": {"name": "c4_quality", "terminal_marks": _PUBLISHED_MARKS},
 }
-
-
 _OWN_RULES = ("gopher_quality",)
-"""Cases that differ by intent, shown for comparison: the peer counts marks as words where a share of words is asked."""
+"""Cases that differ on purpose, without a target: the peer counts punctuation marks as words."""
 
 
 def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return texts by kind, in stored form."""
+    """Return texts by type, normalized as they are stored."""
     modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     sources = [path.read_text(encoding="utf-8", errors="replace") for path in modules]
     found = {
@@ -66,7 +58,7 @@ def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def natural_texts() -> list[str]:
-    """Return the help topics, docstrings and modules that come with Python."""
+    """Return the help topics, docstrings and modules of Python."""
     return [text for texts in corpora([]).values() for text in texts]
 
 
@@ -83,7 +75,7 @@ def _docstrings(source: str) -> Iterator[str]:
 def compare(
     texts: Sequence[str], theirs: dict[str, list[tuple[str, str]]]
 ) -> Iterator[tuple[str, int, int, list[str]]]:
-    """Yield for each filter its name, the texts that agree, the edits that agree, and the differences."""
+    """Yield per filter its name, the number of texts that agree, of edits that agree, and the differences."""
     for name, entry in _FILTERS.items():
         judge = choose("pipeline.filters", entry).build().judge
         reasons = edits = 0
@@ -102,7 +94,7 @@ def compare(
 
 
 def record(python: str, path: Path) -> None:
-    """Write the peer's verdicts and words of the tests' documents."""
+    """Write the peer's verdicts and words for the tests' documents."""
     from tests.pipeline.filters.documents import digest, documents
 
     texts = documents(400)
@@ -119,15 +111,12 @@ def record(python: str, path: Path) -> None:
 
 
 def main() -> int:
-    """Ask the peer, compare, print the table and each difference."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", metavar="PYTHON", help="interpreter with datatrove and spaCy")
-    parser.add_argument("--texts", type=Path, action="append", default=[], metavar="FILE")
-    parser.add_argument("--record", type=Path, metavar="FILE")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    """Compare with the peer; the exit code is 1 if too few verdicts agree."""
+    made = parser(__doc__, peer=PEER, record=(Path, "write the peer's answers for the tests to this file"))
+    made.add_argument("--texts", type=Path, action="append", default=[], metavar="FILE", help="more texts, JSONL")
+    options = made.parse_args()
     if options.peer is None:
-        Console().print("filters: skipped, since --peer PYTHON is not given")
+        print("filters: skipped, because --peer PYTHON is missing")
         return 0
     if options.record is not None:
         record(options.peer, options.record)
@@ -137,21 +126,20 @@ def main() -> int:
         for name, reasons, edits, differences in compare(texts, ask(options.peer, "verdicts", texts)):
             rows.append({"case": name, "texts": kind, "count": len(texts), "agree": reasons, "edits": edits})
             listed += [f"{kind}, {line}" for line in differences]
+    totals: list[dict[str, Any]] = []
     for name in _FILTERS:
-        chosen = [row for row in rows if row["case"] == name]
-        sums: dict[str, Any] = {key: sum(row[key] for row in chosen) for key in ("count", "agree", "edits")}
-        rows.append({"case": name, "texts": "all", **sums})
-    table = Table("filter", "texts", "number", "same verdict, %", "and same words left, %")
-    for row in rows:
-        shares = (f"{100 * row[key] / row['count']:.2f}" for key in ("agree", "edits"))
-        table.add_row(row["case"], row["texts"], str(row["count"]), *shares)
-    console = Console(width=160)
-    console.print(table)
-    for line in listed:
-        console.print(line, markup=False, highlight=False)
-    if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    totals = [row for row in rows if row["texts"] == "all"]
+        own = [row for row in rows if row["case"] == name]
+        sums = {key: sum(row[key] for row in own) for key in ("count", "agree", "edits")}
+        totals.append({"case": name, "texts": "all", **sums})
+    rows += totals
+    cells = [
+        (row["case"], row["texts"], row["count"],
+         *(f"{100 * row[key] / row['count']:.2f}" for key in ("agree", "edits")))
+        for row in rows
+    ]  # fmt: skip
+    print_table(("filter", "texts", "number", "same verdict, %", "and same words left, %"), cells)
+    print(*listed, sep="\n")
+    write_json(options.json, rows)
     return int(any(100 * row["agree"] / row["count"] < TARGET for row in totals if row["case"] not in _OWN_RULES))
 
 

@@ -1,47 +1,41 @@
-"""Time of a fine-tuning step against the Hugging Face Trainer, on the same model, weights, rows and order.
+"""Time of a fine-tuning step compared with the Hugging Face Trainer, on the same model, weights, rows and order.
 
     python benchmarks/finetune.py TRAIN.tsv [--steps 20] [--repeats 3] [--dim 256] [--layers 4] [--json FILE]
 
-TRAIN is a file of SST-2. A BERT of the given size, with new weights and WordPiece of its texts, is written by
-transformers; both sides begin with it, and with the same head. Both learn the rows of our stream, batch for batch, with
-the same AdamW, rate, clipping and dropout, in fp32 on one thread. The Hugging Face Trainer pads a batch to its longest
-row; ours takes micro-batches of rows of about one length (`data.length_buckets`), and sums their gradients. Before the
-clock starts both train without dropout, and the losses of all steps must agree. They run in turns, in one process; CPU
-time of all threads is the judge, between the ends of steps.
+TRAIN is a file of SST-2. transformers writes a BERT of the given size with new weights, and a WordPiece of its texts;
+both sides start from it and from the same head. Both train on the rows of our stream, batch for batch, with the same
+AdamW, learning rate, clipping and dropout, in fp32 on one thread. The Hugging Face Trainer pads a batch to its longest
+row; ours takes micro-batches of rows of similar lengths (`data.length_buckets`), and sums their gradients. Before the
+clock starts both train without dropout, and the losses of all steps must agree. They take turns in one process; CPU
+time of all threads between the ends of steps decides.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import json
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.harness import ROOT, figure, parser, system_load, write_json
 
 import torch
 import transformers
-from trainer import RENDEZVOUS, SKIPPED, Clock, Ticking
 
 import train.run
+from benchmarks.trainer import SKIPPED, Clock, Ticking, tick_our_steps, train_with_transformers
 from pipeline.config import config_file, load_config
 from pipeline.shards import open_shards
 from tools.lib.small_bert import small_vocabulary
 from train.config import TrainConfig
 from train.distributed import World, start
 from train.logs.journal import read_lines
-from train.logs.recorder import Recorder
 from train.loop import Run
 from train.stream.stream import Stream
 
@@ -51,16 +45,16 @@ RATE = 1e-4
 AGREEMENT = 1e-4
 """Largest difference of the losses of a step, in nats, without dropout."""
 HEAD = {"dense": "bert.pooler.dense", "out": "classifier"}
-"""Linear maps of our head, and what transformers calls them."""
+"""Linear layers of our head, and their names in transformers."""
 
 
 @dataclass
-class Taken:
-    """Facts of our side: the initial weights of its head, the ends of its steps, and their losses."""
+class Trained:
+    """What a run left: the ends of its steps, their losses, and the initial weights of our head."""
 
     clock: Clock = field(default_factory=Clock)
-    head: dict[str, torch.Tensor] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
+    head: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def publish(folder: Path, text: str, dim: int, layers: int, dropout: float) -> None:
@@ -82,12 +76,12 @@ def make_set(train_file: Path, model: Path, output: Path) -> Path:
     """Make the rows of the task with the tokenizer of the model."""
     words = [f"input=[{{path: {train_file}, source: train}}]", f"tokenizer.path={model}", f"output={output}"]
     command = [sys.executable, "-m", "pipeline.tasks", "--config", "recipe:tasks/sst2", *words]
-    subprocess.run(command, check=True, cwd=Path(__file__).resolve().parent.parent, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return output / "tasks" / "sst2" / "train" / "manifest.json"
 
 
-def our_words(model: Path, shards: Path, output: Path, steps: int, dropout: float) -> list[str]:
-    """Settings of our side, beside those of the recipe."""
+def our_settings(model: Path, shards: Path, output: Path, steps: int, dropout: float) -> list[str]:
+    """Return the settings that differ from the recipe's."""
     return [
         f"model.init_from={model}", f"data.shards={shards}", f"output={output}", f"steps={steps}",
         f"data.global_batch={BATCH}", "data.micro_batch=8", f"optimizer.learning_rate={RATE}",
@@ -96,37 +90,23 @@ def our_words(model: Path, shards: Path, output: Path, steps: int, dropout: floa
     ]  # fmt: skip
 
 
-@contextlib.contextmanager
-def watched(taken: Taken) -> Iterator[None]:
-    """Note the initial head and the end of each step of a run of ours."""
-    record, begin = Recorder.step, train.run.train
+def train_ours(config: TrainConfig, world: World) -> Trained:
+    trained, begin = Trained(), train.run.train
 
-    def record_and_tick(*arguments: Any, **options: Any) -> None:
-        record(*arguments, **options)
-        taken.clock.tick()
-
-    def begin_with(run: Run, state: Any) -> Any:
+    def keep_head_and_train(run: Run, state: Any) -> Any:
         for name, value in run.engine.model.state_dict().items():
             if name.startswith("heads.classification.classifier."):
-                taken.head[name.removeprefix("heads.classification.classifier.")] = value.clone()
+                trained.head[name.removeprefix("heads.classification.classifier.")] = value.clone()
         return begin(run, state)
 
-    quiet = contextlib.redirect_stdout(io.StringIO())
-    with quiet, patch.object(Recorder, "step", record_and_tick), patch.object(train.run, "train", begin_with):
-        yield
-
-
-def ours(config: TrainConfig, world: World) -> Taken:
-    """Train with our trainer."""
-    taken = Taken()
-    with watched(taken):
+    with tick_our_steps(trained.clock), patch.object(train.run, "train", keep_head_and_train):
         train.run.run(config, joined=world)
-    taken.losses = [line["loss"] for line in read_lines(Path(config.output) / "metrics.jsonl")]
-    return taken
+    trained.losses = [line["loss"] for line in read_lines(Path(config.output) / "metrics.jsonl")]
+    return trained
 
 
-def rows_of(config: TrainConfig, steps: int) -> list[dict[str, Any]]:
-    """The rows of our stream in its order, as the examples of a data set of transformers."""
+def stream_rows(config: TrainConfig) -> list[dict[str, Any]]:
+    """Return the rows of our stream in its order, as examples of a transformers data set."""
     data = config.data
     assert data.shards is not None
     stream = Stream(
@@ -134,7 +114,7 @@ def rows_of(config: TrainConfig, steps: int) -> list[dict[str, Any]]:
         global_batch=BATCH, micro_batch=BATCH,
     )  # fmt: skip
     rows = []
-    for _ in range(steps):
+    for _ in range(config.steps):
         (batch,) = stream.next_step()
         tensors = batch.tensors
         for ids, length, label in zip(tensors["input_ids"], tensors["lengths"], tensors["label"], strict=True):
@@ -143,48 +123,32 @@ def rows_of(config: TrainConfig, steps: int) -> list[dict[str, Any]]:
     return rows
 
 
-class Noting(transformers.TrainerCallback):
-    """The loss of each step of the Hugging Face Trainer."""
+class RecordLosses(transformers.TrainerCallback):
+    """Records the loss of each step of the Hugging Face Trainer."""
 
-    def __init__(self) -> None:
-        self.losses: list[float] = []
+    def __init__(self, losses: list[float]) -> None:
+        self.losses = losses
 
     def on_log(self, *_: Any, logs: Mapping[str, float], **__: Any) -> None:
-        """Keep the loss of a step."""
         if "loss" in logs:
             self.losses.append(logs["loss"])
 
 
-def theirs(model: Path, config: TrainConfig, rows: list[dict[str, Any]], head: Mapping[str, torch.Tensor]) -> Taken:
+def train_peer(model: Path, config: TrainConfig, head: Mapping[str, torch.Tensor]) -> Trained:
     """Train with the Hugging Face Trainer, from the same body and head."""
     peer = transformers.BertForSequenceClassification.from_pretrained(model, num_labels=2)
     with torch.no_grad():
         for name, value in head.items():
             part, _, kind = name.partition(".")
             peer.get_parameter(f"{HEAD[part]}.{kind}").copy_(value)
-    options, taken, noting = config.optimizer.options, Taken(), Noting()
-    for name in RENDEZVOUS:
-        os.environ.pop(name, None)  # with them the Trainer would put torch's DDP around the model
-    arguments = transformers.TrainingArguments(
-        output_dir=str(config.output / "peer"), per_device_train_batch_size=BATCH, max_steps=config.steps,
-        learning_rate=options.learning_rate, weight_decay=options.weight_decay, adam_beta1=options.betas[0],
-        adam_beta2=options.betas[1], adam_epsilon=options.eps, optim="adamw_torch_fused",
-        max_grad_norm=config.gradient_clipping, lr_scheduler_type="constant",
-        train_sampling_strategy="sequential", logging_steps=1, save_strategy="no", report_to="none",
-        disable_tqdm=True, use_cpu=True,
+    trained = Trained()
+    collate = transformers.DataCollatorWithPadding(transformers.AutoTokenizer.from_pretrained(model))
+    callbacks = [Ticking(trained.clock), RecordLosses(trained.losses)]
+    train_with_transformers(
+        peer, config, config.output / "peer", stream_rows(config), collate, callbacks,
+        per_device_train_batch_size=BATCH, lr_scheduler_type="constant",
     )  # fmt: skip
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    trainer = transformers.Trainer(
-        model=peer,
-        args=arguments,
-        train_dataset=rows,
-        data_collator=transformers.DataCollatorWithPadding(tokenizer),
-        callbacks=[Ticking(taken.clock), noting],
-    )
-    with contextlib.redirect_stdout(io.StringIO()):
-        trainer.train()
-    taken.losses = noting.losses
-    return taken
+    return trained
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -197,47 +161,40 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     shards = make_set(options.train.resolve(), models[0.0], folder / "sets")
     recipe = config_file("recipe:tasks/sst2", "train.yaml")
 
-    def pair(dropout: float, steps: int, name: str) -> tuple[Taken, Taken]:
-        words = our_words(models[dropout], shards, folder / name, steps, dropout)
-        config = load_config(TrainConfig, recipe, words)
-        mine = ours(config, world)
-        with patch.dict(os.environ):
-            return mine, theirs(models[dropout], config, rows_of(config, steps), mine.head)
+    def train_both(dropout: float, steps: int, name: str) -> tuple[Trained, Trained]:
+        settings = our_settings(models[dropout], shards, folder / name, steps, dropout)
+        config = load_config(TrainConfig, recipe, settings)
+        ours = train_ours(config, world)
+        return ours, train_peer(models[dropout], config, ours.head)
 
-    mine, peer = pair(0.0, SKIPPED + 4, "agree")
-    apart = max(abs(one - other) for one, other in zip(mine.losses, peer.losses, strict=True))
-    if apart > AGREEMENT:
-        raise SystemExit(f"the losses differ by {apart:.2g} nats: the two sides do not train the same")
-    rounds = [pair(0.1, options.steps, str(number)) for number in range(options.repeats)]
+    ours, peer = train_both(0.0, SKIPPED + 4, "agree")
+    difference = max(abs(one - other) for one, other in zip(ours.losses, peer.losses, strict=True))
+    if difference > AGREEMENT:
+        raise SystemExit(f"the losses differ by {difference:.2g} nats: the two sides do not train the same")
+    rounds = [train_both(0.1, options.steps, str(number)) for number in range(options.repeats)]
     world.shutdown()
     times = [[side.clock.milliseconds()[0] for side in pair] for pair in rounds]
     ratios = [mine / other for mine, other in times]
     cpu, peer_cpu = (median(side) for side in zip(*times, strict=True))
-    return {
-        "case": "fine-tuning step, CPU", "ours": cpu, "peer": peer_cpu, "peer_name": "Hugging Face Trainer",
-        "ratio": median(ratios), "low": min(ratios), "high": max(ratios), "unit": "ms", "target": TARGET,
-        "holds": median(ratios) <= TARGET, "losses_apart": apart,
-    }  # fmt: skip
+    ratio = median(ratios)
+    row = figure("fine-tuning step, CPU", "ms", cpu, peer_cpu, "Hugging Face Trainer", TARGET, holds=ratio <= TARGET)
+    return row | {"ratio": ratio, "low": min(ratios), "high": max(ratios), "losses_apart": difference}
 
 
 def main() -> int:
-    """Measure, print and write; exit code 1 if the target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("train", type=Path, metavar="TRAIN.tsv")
-    for name, default in (("steps", 20), ("repeats", 3), ("dim", 256), ("layers", 4)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    """Print the figures; the exit code is 1 if the target is missed."""
+    made = parser(__doc__, steps=20, repeats=3, dim=256, layers=4)
+    made.add_argument("train", type=Path, metavar="TRAIN.tsv")
+    options = made.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        found = measure(options, Path(temporary))
+        row = measure(options, Path(temporary))
     print(
-        f"ours {found['ours']:.0f} ms, Hugging Face Trainer {found['peer']:.0f} ms of CPU a step: ratio "
-        f"{found['ratio']:.2f}, {found['low']:.2f} to {found['high']:.2f} ({TARGET} asked); losses without dropout "
-        f"differ by {found['losses_apart']:.1e}; load {', '.join(f'{load:.1f}' for load in os.getloadavg())}"
+        f"ours {row['ours']:.0f} ms, Hugging Face Trainer {row['peer']:.0f} ms of CPU a step: ratio "
+        f"{row['ratio']:.2f}, {row['low']:.2f} to {row['high']:.2f} (target {TARGET}); losses without dropout "
+        f"differ by {row['losses_apart']:.1e}; {system_load()}"
     )
-    if options.json:
-        options.json.write_text(json.dumps([found], indent=1) + "\n", encoding="utf-8")
-    return int(not found["holds"])
+    write_json(options.json, [row])
+    return int(not row["holds"])
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""Speed of the models on one GPU: a JSON line for each experiment; experiments that the file holds are skipped.
+"""Speed of the models on one GPU: a JSON line per experiment; experiments that the file already has are skipped.
 
     python benchmarks/gpu.py [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
 
-Forward and backward passes in bf16 without dropout, timed by events of the device; every line has the median and the
-quartiles of a step in milliseconds, tokens a second, the share of its maker's peak that the operations are (MFU), peak
-memory, clock and temperature at the end, and the ten kernels that took longest. Without a GPU nothing runs; --tiny runs
-small models in fp32 on any device, which shows that the script works and measures nothing.
+Forward and backward passes in bf16 without dropout, timed by events of the device. Every line has the median and the
+quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the vendor's peak), peak memory,
+clock and temperature at the end, and the ten slowest kernels. Without a GPU nothing runs; --tiny runs small models in
+fp32 on any device, which shows that the script works and measures nothing.
 
 - product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its width allows
 - bert, gpt2, t5: eager, and each layer and head compiled, at several micro-batches
 - documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
-- heads: BERT-base over all places, and GPT-2's scores 4,096 labels at a time
-- recomputed: activations of layers computed again in the backward pass
-- deterministic: the same bits each time
+- heads: BERT-base over all positions, and GPT-2's scores 4,096 labels at a time
+- recomputed: layer activations recomputed in the backward pass
+- deterministic: deterministic algorithms
 - update: fused AdamW over BERT-base's fp32 weights
 """
 
@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -32,7 +31,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import ROOT
 
 import torch
 import yaml
@@ -56,7 +55,6 @@ from model.layer_calls import compile_heads, compile_layers, recompute_layers
 from model.settling import settle
 from train.logs.peak import peak_of
 
-ROOT = Path(__file__).parent.parent
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
 TINY_VOCABULARY = 30_000
 Step = Callable[[], object]
@@ -64,15 +62,15 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Measurement of one line; a preset of `configs/models` or none, where no model is needed."""
+    """One measurement; `preset` names a file of `configs/models`, None: no model."""
 
     preset: str | None = None
     rows: int
     columns: int = 512
     targets: int = 0
-    """Places of a decoder's row, beside an encoder."""
+    """Decoder positions of an encoder-decoder."""
     share: float = LABELS
-    """Places that are labels; GPT-2 and T5 have them all."""
+    """Share of the positions that are labels; all in GPT-2 and T5."""
     layout: str = "full"
     """full, packed or padded"""
     compiled: bool = False
@@ -93,8 +91,8 @@ def experiments() -> dict[str, Experiment]:
     for name, model, sizes in (("bert", bert, (32, 128, 256)), ("gpt2", gpt2, (16, 32, 64)), ("t5", t5, (32, 64, 128))):
         for rows in sizes:
             for compiled in (False, True):
-                kind = "compiled" if compiled else "eager"
-                found[f"{name} {kind} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
+                mode = "compiled" if compiled else "eager"
+                found[f"{name} {mode} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
     documents = replace(bert, preset="tinybert_6", rows=256)
     return {
         **found,
@@ -131,15 +129,13 @@ def batches(one: Experiment) -> list[dict[str, Tensor]]:
     if one.layout != "full":
         sizes = document_sizes(one.rows)
         return [packed_batch(packed_rows(sizes)) if one.layout == "packed" else short_rows(sizes)]
-    ids, places = masked(one.rows, one.columns)
+    ids, positions = masked(one.rows, one.columns)
     if one.targets:
         targets = torch.randint(5, 30_000, (one.rows, one.targets))
-        decoder = {
-            "decoder_input_ids": targets.roll(1, dims=1),
-            "decoder_position_ids": torch.arange(one.targets)[None],
-        }
-        return [encoder_batch(ids, torch.arange(targets.numel())) | decoder | {"label_ids": targets.flatten()}]
-    batch = encoder_batch(ids, torch.arange(ids.numel()) if one.share == 1 else places)
+        batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
+        decoder_positions = torch.arange(one.targets)[None]
+        return [batch | {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": decoder_positions}]
+    batch = encoder_batch(ids, torch.arange(ids.numel()) if one.share == 1 else positions)
     return [pad_labels(batch, one.label_capacity) if one.compiled else batch]
 
 
@@ -169,15 +165,15 @@ def steps(one: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int,
 
 
 def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
-    """Return the milliseconds of each of `count` steps, after `warm` others; the host waits once, at the end."""
+    """Return the milliseconds of each of `count` steps after `warm` others; the host waits once, at the end."""
     for _ in range(warm):
         step()
     if device.type != "cuda":
-        begun = [time.perf_counter()]
+        ends = [time.perf_counter()]
         for _ in range(count):
             step()
-            begun.append(time.perf_counter())
-        return [1000 * (after - before) for before, after in pairwise(begun)]
+            ends.append(time.perf_counter())
+        return [1000 * (after - before) for before, after in pairwise(ends)]
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
     for mark in marks[:-1]:
         mark.record()
@@ -188,7 +184,7 @@ def times(step: Step, device: torch.device, warm: int, count: int) -> list[float
 
 
 def kernels(step: Step, device: torch.device) -> dict[str, float]:
-    """Return the share of the ten operations or kernels that took longest in one step."""
+    """Return the ten slowest operations or kernels of a step, and their shares of its time."""
     cuda = device.type == "cuda"
     with torch.profiler.profile() as profile:
         step()
@@ -215,8 +211,8 @@ def measure(one: Experiment, device: torch.device, warm: int, count: int, tiny: 
     found |= {
         "mfu": found["operations_per_s"] / peak.operations if cuda else None,
         "peak": peak.origin if cuda else None,
+        "kernels": kernels(step, device),
     }
-    found |= {"kernels": kernels(step, device)}
     torch.use_deterministic_algorithms(before)
     found |= {"torch": torch.__version__, "device": str(device)}
     if cuda:
@@ -229,7 +225,7 @@ def measure(one: Experiment, device: torch.device, warm: int, count: int, tiny: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what the file does not hold yet; return 0."""
+    """Run the experiments that the file does not have yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"), metavar="FILE")
     parser.add_argument("--only", nargs="*", choices=list(experiments()), default=list(experiments()), metavar="NAME")

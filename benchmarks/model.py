@@ -1,74 +1,67 @@
-"""Forward and backward passes against transformers: the same size, the same rows, the same run, on a CPU.
+"""Forward and backward passes compared with transformers: the same sizes and rows in the same run, on a CPU.
 
     python benchmarks/model.py [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
 
 fp32, no dropout, one thread: threads that wait for each other would count as work. The sides of a case take turns step
 by step in one process, so that other work on the machine slows all of them; the best step of each counts, by CPU time.
-Memory is from a process for each side: its peak beyond what it held when the model and the rows were there. The rows:
+Memory is measured in a process per side: its peak beyond model and rows. The rows:
 
-- bert_base: 8 rows of 128 tokens, 15 % of them labels. transformers computes the scores of all places. `gathered head`
-  compares our head with the same one over all places.
+- bert_base: 8 rows of 128 tokens, 15 % of them labels. transformers computes the scores of all positions. `gathered
+  head` compares our head with the same head over all positions.
 - gpt2_small: 4 rows of 256 tokens, all of them labels.
 - t5_base: 8 rows of 128 tokens, and targets of 29.
 - packed: six layers of BERT-base's size on 16 documents of natural lengths (the texts that come with Python, cut at 512
-  tokens), packed into rows in which documents do not see each other and are read one by one, against a row for each
-  document, padded to the longest of its batch of 8.
+  tokens), packed into rows without attention across documents and read one by one, against one row per document, padded
+  to the longest of its batch of 8.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import ROOT, Claim, parser, print_claims, resident_bytes, run_script, system_load, write_json
 
 import numpy as np
 import torch
 import yaml
 from pydantic import TypeAdapter
 
-from benchmarks.peers.limits import Claim, show_limits, write_json
 from model.build import build_model
 from model.config import ModelConfig
 
-ROOT = Path(__file__).parent.parent
 VOCABULARY = {"bert_base": 30522, "tinybert_6": 30522, "gpt2_small": 50257, "t5_base": 32128}
 LABELS = 0.15
 Step = Callable[[], None]
 
 
 def rates(case: str, rounds: int) -> dict[str, float]:
-    """Return tokens per CPU second of each side, from the best of its steps, which take turns."""
+    """Return tokens per CPU second of each side, from its best step; the sides take turns."""
     steps = {side: build() for side, build in SIDES[case].items()}
     best = dict.fromkeys(steps, float("inf"))
     for turn in range(rounds + 1):
         for side, (step, _) in steps.items():
-            begun = time.process_time()
+            start = time.process_time()
             step()
             if turn:  # the first step of a side allocates
-                best[side] = min(best[side], time.process_time() - begun)
+                best[side] = min(best[side], time.process_time() - start)
     return {side: tokens / best[side] for side, (_, tokens) in steps.items()}
 
 
 def peak(case: str, side: str) -> float:
     """Return the megabytes that a step adds to this process."""
     step, _ = SIDES[case][side]()
-    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    before = resident_bytes()
     step()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before / 2**20
 
 
 def ours(preset: str, *batches: Mapping[str, torch.Tensor]) -> Step:
-    """Return a step of our model of a preset over some batches, without dropout."""
+    """Return a step of one of our preset models over some batches, without dropout."""
     plain = yaml.safe_load((ROOT / f"configs/models/{preset}.yaml").read_text()) | {"dropout": {}}
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), VOCABULARY[preset], {})
 
@@ -82,7 +75,7 @@ def ours(preset: str, *batches: Mapping[str, torch.Tensor]) -> Step:
 
 
 def theirs(kind: str, settings: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Step:
-    """Return a step of a class of transformers, without dropout."""
+    """Return a step of a transformers model, without dropout."""
     import transformers
 
     model = getattr(transformers, kind)(transformers.AutoConfig.for_model(**settings))
@@ -95,75 +88,67 @@ def theirs(kind: str, settings: dict[str, Any], tensors: dict[str, torch.Tensor]
 
 
 def masked(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ids [rows, columns] and flat places of labels, as many in each row."""
+    """Return ids [rows, columns] and flat positions of labels, equally many in each row."""
     ids = torch.randint(5, 30_000, (rows, columns))
     chosen = torch.rand(rows, columns).argsort(dim=1)[:, : round(LABELS * columns)].sort(dim=1).values
     return ids, (chosen + torch.arange(rows)[:, None] * columns).flatten()
 
 
-def encoder_batch(ids: torch.Tensor, places: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return our batch of full rows."""
+def encoder_batch(ids: torch.Tensor, positions: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return our batch of full rows with labels at flat positions."""
     rows, columns = ids.shape
     return {
         "input_ids": ids,
         "position_ids": torch.arange(columns)[None],
         "lengths": torch.full((rows,), columns),
         "row_weight": torch.ones(rows),
-        "label_index": places,
-        "label_ids": ids.flatten()[places],
+        "label_index": positions,
+        "label_ids": ids.flatten()[positions],
     }
 
 
-def dense(ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return labels as transformers takes them."""
+def dense(ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Return labels as transformers takes them: -100 where there is none."""
     labels = torch.full_like(ids, -100).flatten()
-    labels[places] = ids.flatten()[places]
+    labels[positions] = ids.flatten()[positions]
     return labels.view_as(ids)
 
 
 def bert_ours(share: float = LABELS) -> tuple[Step, int]:
-    """Return a step of BERT-base; with a share of 1, all places are labels."""
-    ids, places = masked(8, 128)
+    """Return a step of BERT-base; with a share of 1, all positions are labels."""
+    ids, positions = masked(8, 128)
     if share == 1:
-        places = torch.arange(ids.numel())
-    return ours("bert_base", encoder_batch(ids, places)), ids.numel()
+        positions = torch.arange(ids.numel())
+    return ours("bert_base", encoder_batch(ids, positions)), ids.numel()
 
 
 def bert_theirs() -> tuple[Step, int]:
-    """Return a step of BertForMaskedLM."""
-    ids, places = masked(8, 128)
+    ids, positions = masked(8, 128)
     settings = {"model_type": "bert", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return theirs("BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, places)}), ids.numel()
+    return theirs("BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, positions)}), ids.numel()
 
 
 def gpt2_ours() -> tuple[Step, int]:
-    """Return a step of GPT-2 small."""
     ids = torch.randint(0, 50_000, (4, 256))
-    places = (torch.arange(255)[None] + 256 * torch.arange(4)[:, None]).flatten()
-    batch = encoder_batch(ids, places) | {"label_ids": ids[:, 1:].flatten()}
+    positions = (torch.arange(255)[None] + 256 * torch.arange(4)[:, None]).flatten()
+    batch = encoder_batch(ids, positions) | {"label_ids": ids[:, 1:].flatten()}
     return ours("gpt2_small", batch), ids.numel()
 
 
 def gpt2_theirs() -> tuple[Step, int]:
-    """Return a step of GPT2LMHeadModel."""
     ids = torch.randint(0, 50_000, (4, 256))
     settings = {"model_type": "gpt2", "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "use_cache": False}
     return theirs("GPT2LMHeadModel", settings, {"input_ids": ids, "labels": ids}), ids.numel()
 
 
 def t5_ours() -> tuple[Step, int]:
-    """Return a step of T5-base."""
     ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
     batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
-    batch |= {
-        "decoder_input_ids": targets.roll(1, dims=1),
-        "decoder_position_ids": torch.arange(29)[None],
-    }
+    batch |= {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": torch.arange(29)[None]}
     return ours("t5_base", batch), ids.numel() + targets.numel()
 
 
 def t5_theirs() -> tuple[Step, int]:
-    """Return a step of T5ForConditionalGeneration."""
     ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
     settings = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64,
                 "dropout_rate": 0.0, "use_cache": False, "pad_token_id": 0, "decoder_start_token_id": 0}  # fmt: skip
@@ -181,15 +166,15 @@ def document_sizes(count: int = 16) -> list[int]:
 
 
 def short_rows(lengths: Sequence[int]) -> dict[str, torch.Tensor]:
-    """Return our batch of rows that are padded to the longest."""
-    ids, places = masked(len(lengths), max(lengths))
+    """Return our batch of rows padded to the longest."""
+    ids, positions = masked(len(lengths), max(lengths))
     sizes = torch.tensor(lengths)
-    inside = (places % max(lengths)) < sizes[places // max(lengths)]
-    return encoder_batch(ids, places[inside]) | {"lengths": sizes}
+    inside = (positions % max(lengths)) < sizes[positions // max(lengths)]
+    return encoder_batch(ids, positions[inside]) | {"lengths": sizes}
 
 
 def packed_rows(sizes: Sequence[int]) -> list[list[int]]:
-    """Return rows of whole documents, of up to 512 tokens, first fit."""
+    """Pack complete documents into rows of up to 512 tokens, first fit; return the lengths in each row."""
     rows: list[list[int]] = []
     for size in sizes:
         room = next((row for row in rows if sum(row) + size <= 512), None)
@@ -201,22 +186,22 @@ def packed_rows(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def packed_batch(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Return our batch of rows of documents that do not see each other; padding is a document of its own."""
+    """Return our batch of packed rows without attention across documents; padding is a document of its own."""
     batch = short_rows([sum(row) for row in rows])
     columns = batch["input_ids"].shape[1]
     filled = [[*row, columns - sum(row)] if sum(row) < columns else row for row in rows]
     sizes = [size for row in filled for size in row]
-    numbers = [torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled]
+    indices = [torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled]
     return batch | {
         "position_ids": torch.cat([torch.arange(size) for size in sizes]).view(len(rows), columns),
-        "document_ids": torch.stack(numbers),
+        "document_ids": torch.stack(indices),
         "cu_seqlens": torch.tensor(np.cumsum([0, *sizes]), dtype=torch.int32),
         "max_seqlen": torch.tensor(max(sizes)),
     }
 
 
 def packed() -> tuple[Step, int]:
-    """Return a step over rows of up to 512 tokens that hold whole documents."""
+    """Return a step over rows of up to 512 tokens that hold complete documents."""
     sizes = document_sizes()
     return ours("tinybert_6", *(packed_batch([row]) for row in packed_rows(sizes))), sum(sizes)
 
@@ -237,42 +222,34 @@ TARGETS = {"bert_base": 1.2, "gpt2_small": 1.0, "t5_base": 1.0, "packed": 1.6}
 
 
 def compare(cases: list[str], rounds: int) -> list[Claim]:
-    """Measure the sides of each case; return what ours is held against."""
+    """Measure the sides of each case; return the comparisons with ours."""
     claims = []
     for case in cases:
-        rate: dict[str, float] = apart("--case", case, "--rounds", str(rounds))
-        memory: dict[str, float] = {side: apart("--case", case, "--side", side) for side in SIDES[case]}
-        for side in rate.keys() - {"ours"}:
+        rate: dict[str, float] = run_script(__file__, "--case", case, "--rounds", rounds)
+        memory: dict[str, float] = {side: run_script(__file__, "--case", case, "--side", side) for side in SIDES[case]}
+        for side in [side for side in rate if side != "ours"]:
             target = TARGETS[case] if side != "gathered head" else 1.0
             claims.append(Claim(case, "tokens per CPU second", rate["ours"], rate[side], side, target, more=True))
             claims.append(Claim(case, "MB at the peak of a step", memory["ours"], memory[side], side, target=0.9))
     return claims
 
 
-def apart(*options: str) -> Any:
-    """Return what this script measures in a process of its own."""
-    command = [sys.executable, __file__, *options]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
-
-
 def main() -> int:
-    """Print a table of claims."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="*", choices=list(SIDES), default=list(SIDES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--case", choices=list(SIDES), help=argparse.SUPPRESS)
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    """Print a table of claims; the exit code is 1 if one does not hold."""
+    made = parser(__doc__, rounds=3)
+    made.add_argument("--cases", nargs="*", choices=list(SIDES), default=list(SIDES))
+    made.add_argument("--case", choices=list(SIDES), help=argparse.SUPPRESS)
+    made.add_argument("--side", help=argparse.SUPPRESS)
+    given = made.parse_args()
     if given.case:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         print(json.dumps(peak(given.case, given.side) if given.side else rates(given.case, given.rounds)))
         return 0
     claims = compare(given.cases, given.rounds)
-    show_limits(claims)
-    print(f"\nload {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
-    write_json(given.json, claims)
+    print_claims(claims)
+    print(f"\n{system_load()}")
+    write_json(given.json, [claim.row() for claim in claims])
     return int(not all(claim.holds for claim in claims))
 
 

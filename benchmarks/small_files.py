@@ -1,25 +1,19 @@
-"""CPU time of the pipeline as its input is cut into more files, and the opens that it takes for a terabyte and more.
+"""CPU time of the pipeline when its input is cut into more files, and the number of opens for a terabyte and more.
 
     python benchmarks/small_files.py [--files 100 1000 10000] [--megabytes 2] [--json FILE]
 
-Each run has the same text: once as one JSONL file, then as so many text files. `clean`, `dedup` and `encode` run one
-after another in this process, up to the token set. Opens are arithmetic, from the sizes of units and shards.
+Each run has the same text, once as one JSONL file, then as that many text files. `clean`, `dedup` and `encode` run one
+after another in this process, up to the token set. Opens are computed from the sizes of units and shards.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 
-os.environ.update(TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from rich.console import Console
-from rich.table import Table
+from benchmarks.harness import parser, print_table, write_json
 
 from benchmarks.encode import documents
 from pipeline.__main__ import stage_main
@@ -39,7 +33,7 @@ _STAGES = ("clean", "dedup", "train_tokenizer", "encode")
 
 
 def cut(text: str, files: int) -> list[str]:
-    """Return the text in pieces of equal length, one more word in each so that no two are equal."""
+    """Return the text in pieces of equal length, each with one more word that makes it unique."""
     size = -(-len(text) // files)
     return [f"{text[number * size : (number + 1) * size]} {number}" for number in range(files)]
 
@@ -56,16 +50,20 @@ def write(folder: Path, texts: list[str], *, one: bool) -> str:
     return str(folder)
 
 
-def measured(source: str, folder: Path) -> tuple[float, int]:
+def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
+    """Run a stage in this process and return its CPU seconds, with those of its children."""
+    start = os.times()
+    arguments = ["--config", str(recipe), f"input={source}", f"output={output}", "executor.workers=1"]
+    if code := stage_main(stage, arguments):
+        raise SystemExit(code)
+    return sum(os.times()[:4]) - sum(start[:4])
+
+
+def measure(source: str, folder: Path) -> tuple[float, int]:
     """Return the CPU seconds of all stages, and the number of files that they wrote."""
     recipe = folder / "recipe.yaml"
     recipe.write_text(_RECIPE)
-    start = os.times()
-    for stage in _STAGES:
-        arguments = ["--config", str(recipe), f"input={source}", f"output={folder / 'out'}", "executor.workers=1"]
-        if code := stage_main(stage, arguments):
-            raise SystemExit(code)
-    seconds = sum(os.times()[:4]) - sum(start[:4])
+    seconds = sum(stage_seconds(stage, recipe, source, folder / "out") for stage in _STAGES)
     return seconds, sum(path.is_file() for path in (folder / "out").rglob("*"))
 
 
@@ -73,48 +71,37 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     """Return how often each stage opens a file of rows, with shards as large as units."""
     units = -(-terabytes * 10**12 // unit_bytes)
     ranges = ranges_of(units)
-
     parts = Parts(Path(), Path(), units, ranges)
     levels = Levels.of(parts)
     exchanges = [parts.exact_hashes, parts.drops, parts.exact_kept, parts.near_keys, parts.near_members]
     exchanges += [parts.near_clusters, parts.near_decisions, parts.near_drops]
     exchanges += [levels.links(level) for level in range(1, levels.last + 1)]
     exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]
-    # Documents are read by three passes; signatures are written and read, documents and rejections written.
+    # Three passes read documents; signatures are written and read, documents and rejections written.
     dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
     return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
 
 
-def main() -> int:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, nargs="*", default=[100, 1000, 10_000])
-    parser.add_argument("--megabytes", type=float, default=2)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+def main() -> None:
+    options = parser(__doc__, files=[100, 1000, 10_000], megabytes=2.0).parse_args()
     text = "\n".join(document.text for document in documents(options.megabytes))
     rows = []
     for files in options.files:
         for one in (True, False):
             with tempfile.TemporaryDirectory() as folder:
                 source = write(Path(folder) / "in", cut(text, files), one=one)
-                seconds, written = measured(source, Path(folder))
+                seconds, written = measure(source, Path(folder))
             rows.append({"documents": files, "files": 1 if one else files, "cpu_s": seconds, "written": written})
-    table = Table("documents", "input files", "CPU s", "files written", title=f"{len(text) / 1e6:.1f} MB of text")
-    for row in rows:
-        table.add_row(f"{row['documents']:,}", f"{row['files']:,}", f"{row['cpu_s']:.1f}", f"{row['written']:,}")
-    console = Console()
-    console.print(table)
-    table = Table("input", "unit and shard", "units", *opens(1, 1 << 28), title="opens of files of rows")
+    cells = [(f"{r['documents']:,}", f"{r['files']:,}", f"{r['cpu_s']:.1f}", f"{r['written']:,}") for r in rows]
+    head = ("documents", "input files", "CPU s", "files written")
+    print_table(head, cells, f"{len(text) / 1e6:.1f} MB of text")
+    cells = []
     for terabytes, unit_bytes in ((1, 1 << 28), (100, 1 << 28), (100, 1 << 34)):
-        units = -(-terabytes * 10**12 // unit_bytes)
-        counts = [f"{count:,}" for count in opens(terabytes, unit_bytes).values()]
-        table.add_row(f"{terabytes} TB", f"{unit_bytes >> 20:,} MiB", f"{units:,}", *counts)
-    console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
-    return 0
+        counts = (-(-terabytes * 10**12 // unit_bytes), *opens(terabytes, unit_bytes).values())
+        cells.append((f"{terabytes} TB", f"{unit_bytes >> 20:,} MiB", *(f"{count:,}" for count in counts)))
+    print_table(("input", "unit and shard", "units", *opens(1, 1 << 28)), cells, "opens of files of rows")
+    write_json(options.json, {"rows": rows})
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -1,33 +1,31 @@
-"""A stream over ten thousand blocks: its memory stays flat, and the training thread pays little for a batch.
+"""A stream over ten thousand blocks: its memory stays flat, and a batch costs the training thread little.
 
-The set is small and read again and again, every block checked each time; what is measured is this process: memory
-beyond its imports, CPU time of the thread that takes finished batches, child processes and shared memory.
+    python benchmarks/steady_stream.py [--samples 100000] [--blocks 10000] [--json FILE]
+
+The set is small and read again and again, every block checked each time. Measured are this process's memory beyond its
+imports, CPU time of the thread that takes finished batches, child processes and shared memory.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import Claim, finish, parser
 
 import psutil
 import torch
 
 from benchmarks.peers.clozeline import LANES, write_set
-from benchmarks.peers.limits import Claim, finish
 from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
 from pipeline.shards import open_shards
 from train.stream.stream import Stream
 
 _WARM_BLOCKS = 500
-"""Blocks after which everything that is kept has its size."""
+"""Blocks after which every buffer has its final size."""
 _BURST = 32
 """Batches taken one after another, fewer than the stream builds ahead."""
 _PAUSE_S = 0.02
@@ -36,7 +34,7 @@ _MB = 1e6
 
 
 def measure(folder: Path, blocks: int) -> list[Claim]:
-    """Measure this process; return the figures and their limits."""
+    """Return the figures of this process and their limits."""
     torch.set_num_threads(1)
     process = psutil.Process()
     shards = open_shards(folder)
@@ -48,8 +46,8 @@ def measure(folder: Path, blocks: int) -> list[Claim]:
         _read(stream, blocks)
         after, children = process.memory_info().rss, len(process.children(recursive=True))
         mapped = sum(part.path.startswith("/dev/shm") for part in process.memory_maps())
-        taken = _taking(stream, 200)
-    budget = 2 * LANES * shards.manifest.max_block_bytes  # a block a lane in use, and one ahead
+        taken = _seconds_to_take(stream, 200)
+    budget = 2 * LANES * shards.manifest.max_block_bytes  # per lane one block in use, and one ahead
     return [
         Claim("memory", "MB beyond the imports", (after - before) / _MB, 2 * budget / _MB + 150),
         Claim("memory", f"MB gained from block {_WARM_BLOCKS} to {blocks}", max(0, after - warm) / _MB, 16),
@@ -65,15 +63,15 @@ def _read(stream: Stream, blocks: int) -> None:
             stream.next_step()
 
 
-def _taking(stream: Stream, bursts: int) -> float:
-    """Measure CPU seconds of this thread for a batch that is already built."""
+def _seconds_to_take(stream: Stream, bursts: int) -> float:
+    """Return the CPU seconds of this thread per batch that is already built."""
     spent = 0.0
     for _ in range(bursts):
         time.sleep(_PAUSE_S)
-        begun = time.thread_time()
+        start = time.thread_time()
         for _ in range(_BURST):
             stream.next_step()
-        spent += time.thread_time() - begun
+        spent += time.thread_time() - start
     return spent / bursts / _BURST
 
 
@@ -82,17 +80,13 @@ def _shared_files() -> set[str]:
 
 
 def main() -> int:
-    """Write a set, stream it, print the table; the exit code is 1 if a limit is passed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--samples", type=int, default=100_000)
-    parser.add_argument("--blocks", type=int, default=10_000)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    """Write a set, stream it, print the table; the exit code is 1 if a limit is exceeded."""
+    options = parser(__doc__, samples=100_000, blocks=10_000).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        lengths = packed_lengths(arguments.samples)
+        lengths = packed_lengths(options.samples)
         write_set(Path(temporary), Path(temporary) / "set", token_rows(lengths), lengths, "none")
-        claims = measure(Path(temporary) / "set", arguments.blocks)
-    return finish(claims, arguments.json)
+        claims = measure(Path(temporary) / "set", options.blocks)
+    return finish(claims, options.json)
 
 
 if __name__ == "__main__":

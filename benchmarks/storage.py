@@ -1,36 +1,34 @@
-"""Bytes that a token of text takes on disk: ours beside the formats of others, for ids and for two objectives.
+"""Bytes on disk per token of text: our shards and the formats of other libraries, for ids and for two objectives.
 
-Samples are Zipf-distributed ids of a vocabulary of 32,000; real text is a little more regular. The others are given the
+    python benchmarks/storage.py [--rows 3840] [--peers-python PYTHON] [--json FILE]
+
+Samples are Zipf-distributed ids of a vocabulary of 32,000; real text is a little more regular. The others store the
 same training features as 16-bit integers, without the columns by which ours trace a row to its document. The last forms
-are what scripts that mask once and save write: input ids, labels and attention mask side by side, as 32-bit or 64-bit
-integers (labels as long as the input for masked LM, as long as the target for span corruption).
+are what scripts write that mask once and save: input ids, labels and attention mask, as 32-bit or 64-bit integers
+(labels as long as the input for masked LM, as long as the target for span corruption).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.harness import Claim, parser, print_table, run_script, write_json
 
 import numpy as np
 
 from benchmarks.corruption import samples, vocabulary
 from benchmarks.peers import records
-from benchmarks.peers.clozeline import origins
-from benchmarks.peers.limits import Claim, write_json
+from benchmarks.peers.clozeline import BLOCK_ROWS, origins
 from pipeline.objectives import build_objective
 from pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
 
 _LENGTH = 512
-_BLOCK_ROWS = 1920
 _ENTRIES: tuple[dict[str, Any], ...] = (
     {"name": "masked_lm", "max_length": _LENGTH},
     {"name": "span_corruption", "input_length": _LENGTH},
@@ -42,11 +40,11 @@ class Content:
     """Rows to be stored.
 
     Args:
-        name: what they are.
+        name: the column of the table.
         rows: with all columns.
         columns: list columns, as a manifest describes them.
-        tokens: of text.
-        dense: integers that dense input ids, labels and attention mask take.
+        tokens: number of tokens of text.
+        dense: number of integers in dense input ids, labels and attention mask.
     """
 
     name: str
@@ -57,7 +55,7 @@ class Content:
 
 
 def zipf_samples(rows: int, length: int) -> Rows:
-    """Return samples of the benchmark of corruption, with ids as frequent as words."""
+    """Return the samples of the benchmark of corruption with Zipf-distributed ids."""
     words = vocabulary()
     made = samples(rows, length, words)
     first = int(np.flatnonzero(~words.special)[0])
@@ -67,7 +65,7 @@ def zipf_samples(rows: int, length: int) -> Rows:
     return Rows(origins(rows, 1), {**made.columns, "ids": text})
 
 
-def plain(rows: int) -> Content:
+def plain_content(rows: int) -> Content:
     """Return ids alone."""
     made = zipf_samples(rows, _LENGTH)
     kept = Rows({name: made.fixed[name] for name in FIXED_COLUMNS}, {"input_ids": made.columns["ids"]})
@@ -75,7 +73,7 @@ def plain(rows: int) -> Content:
     return Content("ids", kept, [ColumnSpec("input_ids", "uint16", "list", "token ids")], size, size)
 
 
-def corrupted(entry: dict[str, Any], rows: int) -> Content:
+def corrupted_content(entry: dict[str, Any], rows: int) -> Content:
     """Return the examples of an objective."""
     words = vocabulary()
     objective = build_objective(entry, words)
@@ -89,66 +87,51 @@ def corrupted(entry: dict[str, Any], rows: int) -> Content:
     return Content(entry["name"], kept, columns, len(kept) * objective.content_length, 2 * inputs + labels)
 
 
-def ours(content: Content, codec: Any, folder: Path) -> float:
+def write_ours(content: Content, codec: Any, folder: Path) -> float:
     """Write a shard and return its bytes."""
     columns = [*fixed_columns(), *content.columns]
-    return float(write_shard(folder / "shard", content.rows, columns, block_rows=_BLOCK_ROWS, codec=codec).bytes)
-
-
-def theirs(python: str, sources: list[Path], folder: Path) -> dict[str, list[float]]:
-    """Measure the bytes of each source in each format whose package is installed."""
-    found = {}
-    for name in records.WRITERS:
-        command = [python, __file__, "--format", name, "--folder", str(folder), "--sources", *map(str, sources)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            print(f"{name}: skipped: {(result.stderr.strip().splitlines() or ['no message'])[-1]}")
-            continue
-        found[name] = json.loads(result.stdout.splitlines()[-1])
-    return found
+    return float(write_shard(folder / "shard", content.rows, columns, block_rows=BLOCK_ROWS, codec=codec).bytes)
 
 
 def measure(rows: int, peers_python: str, folder: Path) -> tuple[list[Content], dict[str, list[float]]]:
-    """Measure every content; return the contents and their bytes in each form."""
-    contents = [plain(rows), *(corrupted(entry, rows) for entry in _ENTRIES)]
-    sizes = {f"ours, {codec}": [ours(content, codec, folder) for content in contents] for codec in ("none", "zstd")}
-    sources = []
-    for content in contents:
-        source = folder / f"{content.name}.npz"
+    """Return the contents, and their bytes in each format; formats without their package are skipped."""
+    contents = [plain_content(rows), *(corrupted_content(entry, rows) for entry in _ENTRIES)]
+    sizes = {f"ours, {codec}": [write_ours(one, codec, folder) for one in contents] for codec in ("none", "zstd")}
+    sources = [folder / f"{content.name}.npz" for content in contents]
+    for source, content in zip(sources, contents, strict=True):
         records.save(source, {name: (column.values, column.offsets) for name, column in content.rows.columns.items()})
-        sources.append(source)
-    sizes |= theirs(peers_python, sources, folder)
+    for name in records.WRITERS:
+        options = ("--format", name, "--folder", folder, "--sources", *sources)
+        try:
+            sizes[name] = run_script(__file__, *options, python=peers_python)
+        except RuntimeError as error:
+            print(f"{name}: skipped: {error}")
     for bits in (32, 64):
         sizes[f"dense, {bits} bits"] = [content.dense * bits / 8 for content in contents]
     return contents, sizes
 
 
 def main() -> None:
-    """Write everything and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, default=3840)
-    parser.add_argument("--peers-python", default=sys.executable, help="interpreter in whose environment peers are")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--format", choices=list(records.WRITERS), help="write sources in this process")
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--sources", type=Path, nargs="*")
-    arguments = parser.parse_args()
-    if arguments.format:
-        records.main(arguments.format, arguments.sources, arguments.folder)
+    peers = (sys.executable, "interpreter of the environment with the peers")
+    made = parser(__doc__, rows=3840, peers_python=peers, folder=Path)
+    made.add_argument("--format", choices=list(records.WRITERS), help="write the sources in this process")
+    made.add_argument("--sources", type=Path, nargs="*")
+    options = made.parse_args()
+    if options.format:
+        print(json.dumps(records.write_all(options.format, options.sources, options.folder)))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        contents, sizes = measure(arguments.rows, arguments.peers_python, Path(temporary))
-    print(f"| bytes/token | {' | '.join(content.name for content in contents)} |\n|---|{'---|' * len(contents)}")
-    claims = []
+        contents, sizes = measure(options.rows, options.peers_python, Path(temporary))
+    rows, claims = [], []
     for name, row in sizes.items():
-        cells = []
-        for content, own, size in zip(contents, sizes["ours, none"], row, strict=True):
-            pair = own / content.tokens, size / content.tokens
-            cells.append(f"{pair[1]:.2f}")
+        shares = [size / content.tokens for content, size in zip(contents, row, strict=True)]
+        rows.append((name, *(f"{share:.2f}" for share in shares)))
+        for content, own, share in zip(contents, sizes["ours, none"], shares, strict=True):
             if name != "ours, none":
-                claims.append(Claim(f"ours, none: {content.name}", "bytes/token", *pair, name, target=0.0))
-        print(f"| {name} | {' | '.join(cells)} |")
-    write_json(arguments.json, claims)
+                own_share = own / content.tokens
+                claims.append(Claim(f"ours, none: {content.name}", "bytes/token", own_share, share, name, target=0.0))
+    print_table(("bytes/token", *(content.name for content in contents)), rows)
+    write_json(options.json, [claim.row() for claim in claims])
 
 
 if __name__ == "__main__":

@@ -1,42 +1,37 @@
-"""Time of a trainer's step against two other loops over the same batches: bare torch, and the Hugging Face Trainer.
+"""Time of a training step compared with a bare torch loop and the Hugging Face Trainer on the same batches.
 
     python benchmarks/trainer.py [--steps 44] [--repeats 5] [--json FILE]
 
-One rank, stage 1, fp32, an encoder of 4 million parameters, four micro-batches a step: what stream, engine, records and
-logs cost. All three train our model with the same fused AdamW, learning rate and clipping. The two others have their
-batches in memory; the Hugging Face Trainer logs each step as ours does, the bare loop nothing. They run in turns, in
-one process on one thread. CPU time is the judge, that of all threads, between the ends of steps. The medians of the
-rounds are compared, with the range of their ratios. Of the wall clock the fastest rounds are given, because a neighbour
-on the machine can only slow a run down.
+One rank, stage 1, fp32, an encoder of 4 million parameters, four micro-batches a step: the cost of stream, engine,
+records and logs. All three train our model with the same fused AdamW, learning rate and clipping. The other two have
+their batches in memory; the Hugging Face Trainer logs each step as ours does, the bare loop nothing. They take turns in
+one process on one thread. CPU time of all threads between the ends of steps decides: the medians of the rounds are
+compared, with the range of their ratios. Wall times are those of the fastest rounds, because other work on the machine
+can only slow a run down.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
-import json
 import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.harness import figure, parser, print_table, system_load, verdict, write_json
 
 import torch
 import transformers
-from rich.console import Console
-from rich.table import Table
-from zero_stages import LENGTH, write_shards, write_training
 
+from benchmarks.zero_stages import LENGTH, write_shards, write_training
 from model.build import build_model
 from pipeline.config import load_config
 from pipeline.shards import open_shards
@@ -51,44 +46,83 @@ from train.weights.parameter_groups import parameter_groups
 
 BARE_TARGET = 1.10
 RENDEZVOUS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Variables that our start sets; with them the Hugging Face Trainer would put torch's DDP around the model."""
+"""Variables that our start sets; with them the Hugging Face Trainer would wrap the model in torch's DDP."""
 SKIPPED = 4
 """First steps of each run, which allocate."""
+Times = tuple[float, float]
 
 
 @dataclass
 class Clock:
     """CPU and wall seconds at the end of each step."""
 
-    ends: list[tuple[float, float]] = field(default_factory=list)
+    ends: list[Times] = field(default_factory=list)
 
     def tick(self) -> None:
-        """Note the end of a step."""
         self.ends.append((time.process_time(), time.perf_counter()))
 
-    def milliseconds(self) -> tuple[float, float]:
-        """Mean CPU and wall milliseconds of a step, after the first ones."""
+    def milliseconds(self) -> Times:
+        """Return mean CPU and wall milliseconds of a step, after the first ones."""
         (cpu, wall), (last_cpu, last_wall) = self.ends[SKIPPED - 1], self.ends[-1]
         steps = len(self.ends) - SKIPPED
         return (last_cpu - cpu) * 1e3 / steps, (last_wall - wall) * 1e3 / steps
 
 
-def in_memory(config: TrainConfig, steps: int) -> tuple[Any, list[list[Batch]]]:
-    """Our model, and the micro-batches of each step."""
-    shards = open_shards(config.data.shards)
-    data = config.data
-    stream = Stream(
-        shards, rank=0, world_size=1, seed=0, lanes=8, global_batch=data.global_batch, micro_batch=data.micro_batch
-    )
-    batches = [list(stream.next_step()) for _ in range(steps)]
+@contextlib.contextmanager
+def tick_our_steps(clock: Clock) -> Iterator[None]:
+    """Tick after each step of our trainer, and silence it."""
+    record: Callable[..., None] = Recorder.step
+
+    def record_and_tick(*arguments: Any, **options: Any) -> None:
+        record(*arguments, **options)
+        clock.tick()
+
+    with contextlib.redirect_stdout(io.StringIO()), patch.object(Recorder, "step", record_and_tick):
+        yield
+
+
+class Ticking(transformers.TrainerCallback):
+    """Ticks after each step of the Hugging Face Trainer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.clock.tick()
+
+
+def train_with_transformers(
+    model: torch.nn.Module, config: TrainConfig, output: Path, rows: Any, collate: Any, callbacks: Any, **more: Any
+) -> None:
+    """Run the Hugging Face Trainer with the optimizer, clipping and number of steps of our configuration."""
+    options = config.optimizer.options
+    with contextlib.redirect_stdout(io.StringIO()), patch.dict(os.environ):
+        for name in RENDEZVOUS:
+            os.environ.pop(name, None)
+        arguments = transformers.TrainingArguments(
+            output_dir=str(output), max_steps=config.steps, learning_rate=options.learning_rate,
+            weight_decay=options.weight_decay, adam_beta1=options.betas[0], adam_beta2=options.betas[1],
+            adam_epsilon=options.eps, optim="adamw_torch_fused", max_grad_norm=config.gradient_clipping,
+            train_sampling_strategy="sequential", logging_steps=1, save_strategy="no", report_to="none",
+            disable_tqdm=True, use_cpu=True, **more,
+        )  # fmt: skip
+        sides: Any = {"model": model, "args": arguments, "train_dataset": rows, "data_collator": collate}
+        transformers.Trainer(**sides, callbacks=callbacks).train()
+
+
+def load_batches(config: TrainConfig) -> tuple[Any, list[list[Batch]]]:
+    """Return our model, and the micro-batches of each step."""
+    shards, data = open_shards(config.data.shards), config.data
+    sizes: Any = {"global_batch": data.global_batch, "micro_batch": data.micro_batch}
+    stream = Stream(shards, rank=0, world_size=1, seed=0, lanes=8, **sizes)
+    batches = [list(stream.next_step()) for _ in range(config.steps)]
     stream.close()
-    facts = shards.manifest.tokenizer
-    return build_model(config.model, facts.vocab_size, facts.special_ids), batches
+    tokenizer = shards.manifest.tokenizer
+    return build_model(config.model, tokenizer.vocab_size, tokenizer.special_ids), batches
 
 
-def bare_loop(config: TrainConfig, steps: int) -> tuple[float, float]:
-    """A step without any of our machinery."""
-    model, batches = in_memory(config, steps)
+def measure_bare_loop(config: TrainConfig) -> Times:
+    model, batches = load_batches(config)
     optimizer = config.optimizer.build().build(parameter_groups(model, config.optimizer.options.weight_decay))
     clock = Clock()
     for step in batches:
@@ -102,7 +136,7 @@ def bare_loop(config: TrainConfig, steps: int) -> tuple[float, float]:
     return clock.milliseconds()
 
 
-class Averaging(torch.nn.Module):
+class MeanLoss(torch.nn.Module):
     """Our model as the Hugging Face Trainer calls one: features by name in, the mean loss out."""
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -110,156 +144,84 @@ class Averaging(torch.nn.Module):
         self.model = model
 
     def forward(self, **tensors: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the mean loss of a micro-batch."""
         loss = self.model(tensors)["masked_lm"]
         return {"loss": loss.total / loss.count}
 
 
-class Ticking(transformers.TrainerCallback):
-    """Ticks the clock after each step of the Hugging Face Trainer."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Note the end of a step."""
-        self.clock.tick()
-
-
-def first(batches: Sequence[Mapping[str, torch.Tensor]]) -> Mapping[str, torch.Tensor]:
-    """The only entry: a micro-batch is collated already."""
-    (batch,) = batches
-    return batch
-
-
-def other_trainer(config: TrainConfig, folder: Path, steps: int) -> tuple[float, float]:
-    """A step of the Hugging Face Trainer."""
-    model, batches = in_memory(config, steps)
-    options = config.optimizer.options
-    clock = Clock()
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=1,
-        gradient_accumulation_steps=len(batches[0]),
-        max_steps=steps,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        adam_beta1=options.betas[0],
-        adam_beta2=options.betas[1],
-        adam_epsilon=options.eps,
-        optim="adamw_torch_fused",
-        max_grad_norm=config.gradient_clipping,
+def measure_transformers(config: TrainConfig, output: Path) -> Times:
+    model, batches = load_batches(config)
+    rows, clock = [batch.tensors for step in batches for batch in step], Clock()
+    train_with_transformers(
+        MeanLoss(model), config, output, rows, lambda batch: batch[0], [Ticking(clock)],
+        per_device_train_batch_size=1, gradient_accumulation_steps=len(batches[0]), remove_unused_columns=False,
         warmup_steps=config.schedule.options.warmup,
-        train_sampling_strategy="sequential",
-        remove_unused_columns=False,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=True,
-    )
-    trainer = transformers.Trainer(
-        model=Averaging(model),
-        args=arguments,
-        train_dataset=[batch.tensors for step in batches for batch in step],
-        data_collator=first,
-        callbacks=[Ticking(clock)],
-    )
-    with contextlib.redirect_stdout(io.StringIO()):
-        trainer.train()
+    )  # fmt: skip
     return clock.milliseconds()
 
 
-def our_trainer(config: Path, overrides: list[str], world: World) -> tuple[float, float, float]:
-    """A step of ours, and the milliseconds that the median one waits for data."""
-    loaded = load_config(TrainConfig, config, overrides)
+def measure_ours(config: TrainConfig, world: World) -> tuple[Times, float]:
+    """Return the times of a step, and the milliseconds that the median step waits for data."""
     clock = Clock()
-    record: Callable[..., None] = Recorder.step
-
-    def record_and_tick(*arguments: Any, **options: Any) -> None:
-        record(*arguments, **options)
-        clock.tick()
-
-    with contextlib.redirect_stdout(io.StringIO()), patch.object(Recorder, "step", record_and_tick):
-        run(loaded, joined=world)
-    records = read_lines(Path(loaded.output) / "metrics.jsonl")
-    return *clock.milliseconds(), median(line["step_ms"]["data"] for line in records[SKIPPED:])
+    with tick_our_steps(clock):
+        run(config, joined=world)
+    records = read_lines(Path(config.output) / "metrics.jsonl")
+    return clock.milliseconds(), median(line["step_ms"]["data"] for line in records[SKIPPED:])
 
 
 def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
-    """All loops in turns."""
+    """Run all loops in turns; return the rows of the table."""
     transformers.logging.set_verbosity_error()
     world = start()
-    ours, bare, other, data = [], [], [], []
+    ours, bare, other, waits = [], [], [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shards = write_shards(folder, rows=1024)
         model = {"dim": 256, "layers": 4, "attention_heads": 4, "ffn_dim": 1024, "position": {"maximum": LENGTH}}
         model |= {"family": "encoder", "heads": {"masked_lm": 1.0}}
-        config = write_training(folder / "train.yaml", model=model, schedule={"name": "linear", "warmup": SKIPPED})
+        path = write_training(folder / "train.yaml", model=model, schedule={"name": "linear", "warmup": SKIPPED})
         for repeat in range(repeats):
             overrides = [f"data.shards={shards}", f"output={folder / str(repeat)}", f"steps={steps}", "resume=never"]
-            loaded = load_config(TrainConfig, config, overrides)
-            *step, waited = our_trainer(config, overrides, world)
-            ours.append(step)
-            data.append(waited)
-            bare.append(bare_loop(loaded, steps))
-            with patch.dict(os.environ):
-                for name in RENDEZVOUS:
-                    del os.environ[name]
-                other.append(other_trainer(loaded, folder / "other", steps))
+            config = load_config(TrainConfig, path, overrides)
+            times, wait = measure_ours(config, world)
+            ours.append(times)
+            waits.append(wait)
+            bare.append(measure_bare_loop(config))
+            other.append(measure_transformers(config, folder / "other"))
     world.shutdown()
-    waiting = min(data)
-    wall = min(wall for _, wall in ours)
+    wait, wall = min(waits), min(wall for _, wall in ours)
     return [
-        *compared(ours, bare, "bare torch loop", BARE_TARGET),
-        *compared(ours, other, "Hugging Face Trainer", math.inf),
-        row("waiting for data", waiting, wall, "wall of a step", waiting / wall, "<= 0.02 x", 0.02),
+        *compare(ours, bare, "bare torch loop", BARE_TARGET),
+        *compare(ours, other, "Hugging Face Trainer", math.inf),
+        figure("waiting for data", "ms", wait, wall, "wall of a step", "<= 0.02 x", holds=wait <= 0.02 * wall),
     ]
 
 
-def compared(
-    ours: Sequence[Sequence[float]], peer: Sequence[Sequence[float]], name: str, target: float
-) -> list[dict[str, Any]]:
-    """CPU with the range of the rounds, and the fastest wall clock."""
+def compare(ours: Sequence[Times], peer: Sequence[Times], name: str, target: float) -> list[dict[str, Any]]:
+    """Return the rows of CPU time, with the range of the rounds, and of the fastest wall time."""
     ratios = [mine[0] / other[0] for mine, other in zip(ours, peer, strict=True)]
     cpu, peer_cpu = (median(step[0] for step in side) for side in (ours, peer))
     wall, peer_wall = (min(step[1] for step in side) for side in (ours, peer))
-    bound = f"<= {target} x" if target < math.inf else "-"
-    rounds = f"{name}, {min(ratios):.2f} to {max(ratios):.2f}"
-    return [
-        row("CPU of a step", cpu, peer_cpu, rounds, median(ratios), bound, target),
-        row("wall of a step", wall, peer_wall, name, wall / peer_wall, "-", math.inf),
-    ]
+    bound, rounds = f"<= {target} x" if target < math.inf else "-", f"{name}, {min(ratios):.2f} to {max(ratios):.2f}"
+    row = figure("CPU of a step", "ms", cpu, peer_cpu, rounds, bound, holds=median(ratios) <= target)
+    row["ratio"] = median(ratios)
+    return [row, figure("wall of a step", "ms", wall, peer_wall, name, "-", holds=True)]
 
 
-def row(case: str, ours: float, peer: float, peer_name: str, ratio: float, target: str, bar: float) -> dict[str, Any]:
-    """A row of the result."""
-    figures = {"case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio}
-    return {**figures, "unit": "ms", "target": target, "holds": ratio <= bar}
-
-
-def main() -> None:
-    """Run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=44)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+def main() -> int:
+    """Print the table; the exit code is 1 if a target is missed."""
+    options = parser(__doc__, steps=44, repeats=5).parse_args()
     rows = measure(options.steps, options.repeats)
-    table = Table(title="trainer's step, 1 rank, ZeRO 1, fp32, 4 M parameters")
-    for name in ("case", "ours", "peer", "peer_name", "ratio", "target", "holds"):
-        table.add_column(name)
-    for found in rows:
-        figures = [f"{found[name]:.3f}" for name in ("ours", "peer")]
-        verdict = "yes" if found["holds"] else "NO"
-        table.add_row(found["case"], *figures, found["peer_name"], f"{found['ratio']:.3f}", found["target"], verdict)
-    Console(width=130).print(table)
-    print(f"load {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if all(found["holds"] for found in rows) else 1)
+    cells = [
+        (row["case"], f"{row['ours']:.3f}", f"{row['peer']:.3f}", row["peer_name"], f"{row['ratio']:.3f}",
+         row["target"], verdict(row["holds"]))
+        for row in rows
+    ]  # fmt: skip
+    head = ("case", "ours", "peer", "peer_name", "ratio", "target", "holds")
+    print_table(head, cells, "trainer's step, 1 rank, ZeRO 1, fp32, 4 M parameters")
+    print(system_load())
+    write_json(options.json, rows)
+    return int(not all(row["holds"] for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,16 +1,15 @@
-"""The four ZeRO stages on the same data: losses side by side, and the memory of each rank.
+"""The four ZeRO stages on the same data: losses, and the memory of each rank.
 
     python benchmarks/zero_stages.py [--steps 30] [--shards MANIFEST --config FILE] [--json FILE]
 
-Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32, dropout on; each stage in fresh
-processes, so that resident memory is its own. Losses may differ from stage 0 by 1e-4 at most. Counted bytes are those
+Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout, each stage in fresh
+processes, so that resident memory is its own. Losses may differ from stage 0 by at most 1e-4. Counted bytes are those
 of weights, gradients and optimizer state; they are compared with the published formulas (arXiv 1910.02054).
 Without `--shards` the data are random walks over a small vocabulary, written to a temporary folder.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import socket
@@ -20,12 +19,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.harness import ROOT, figure, parser, print_table, write_json
 
 import numpy as np
 import yaml
-from rich.console import Console
-from rich.table import Table
 
 from pipeline.config import load_config
 from pipeline.execution.unit_record import Output
@@ -35,30 +32,29 @@ from train.config import TrainConfig
 from train.cost_estimate import estimate_memory
 from train.logs.journal import read_lines
 
-ROOT = Path(__file__).resolve().parent.parent
 RANKS = 2
 STAGES = (0, 1, 2, 3)
 VOCABULARY = 4000
 WORDS = 200
-"""Ids that occur: the first thing to be learnt, within a few steps."""
+"""Ids that occur, which a model learns within a few steps."""
 LENGTH = 64
 LARGEST_DIFFERENCE = 1e-4
 MEMORY_OVER_FORMULA = 1.15
 PERSISTENT = 1_000
-"""Parameters up to this many elements stay whole at stage 3, beside their slices (the trainer's default is larger)."""
+"""Parameters up to this many elements stay complete on each rank at stage 3 (the trainer's default is larger)."""
 
 
 def write_shards(folder: Path, rows: int = 2048) -> Path:
-    """A masked-LM set of walks: the next token is near the last, so context tells a masked one."""
+    """Write a masked-LM set of random walks: neighboring tokens are close, so context predicts a masked one."""
     draws = np.random.Philox(7).random_raw(rows * LENGTH * 2).reshape(2, rows, LENGTH)
     walks = np.cumsum(draws[0] % 3, axis=1) + draws[0][:, :1] % WORDS
     tokens = (10 + walks % WORDS).astype(np.uint16)
-    places = np.sort(np.argsort(draws[1], axis=1)[:, : LENGTH * 15 // 100], axis=1)
-    labels = np.take_along_axis(tokens, places, axis=1)
-    np.put_along_axis(tokens, places, np.uint16(3), axis=1)
+    positions = np.sort(np.argsort(draws[1], axis=1)[:, : LENGTH * 15 // 100], axis=1)
+    labels = np.take_along_axis(tokens, positions, axis=1)
+    np.put_along_axis(tokens, positions, np.uint16(3), axis=1)
     fixed = {name: np.zeros(rows, dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"}
     fixed |= {"uid": np.arange(rows, dtype=np.uint64), "document_uid": np.zeros((rows, 16), np.uint8)}
-    lists = {"input_ids": tokens, "label_positions": places.astype(np.uint16), "label_ids": labels}
+    lists = {"input_ids": tokens, "label_positions": positions.astype(np.uint16), "label_ids": labels}
     specs = [*fixed_columns(), *(ColumnSpec(name, "uint16", "list", name) for name in lists)]
     content = Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
@@ -83,7 +79,7 @@ def write_shards(folder: Path, rows: int = 2048) -> Path:
 
 
 def write_training(path: Path, **changes: Any) -> Path:
-    """A BERT-like encoder of 1.3 million parameters."""
+    """Write the configuration of a BERT-like encoder of 1.3 million parameters."""
     model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn_dim": 512}
     model |= {
         "heads": {"masked_lm": 1.0},
@@ -104,124 +100,88 @@ def write_training(path: Path, **changes: Any) -> Path:
 
 
 def train(config: Path, shards: Path, output: Path, overrides: list[str]) -> None:
-    """Run the trainer on two ranks; stops with the trainer's own message if it fails."""
+    """Run the trainer on two ranks; stop with its message if it fails."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     words = ["train/main.py", "--config", str(config), f"data.shards={shards}", f"output={output}", *overrides]
-    shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, *words],
-            cwd=ROOT,
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.DEVNULL,
-        )
-        for rank in range(RANKS)
-    ]
+    shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = []
+    for rank in range(RANKS):
+        environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        command = [sys.executable, *words]
+        ranks.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL))
     codes = [process.wait() for process in ranks]
     if any(codes):
         raise SystemExit(f"{' '.join(words)}: a rank failed")
 
 
 def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, dict[str, Any]]:
-    """Losses and memory of each stage."""
-    found: dict[int, dict[str, Any]] = {}
+    """Return losses and memory of each stage."""
+    results: dict[int, dict[str, Any]] = {}
     for stage in STAGES:
         output = folder / f"stage{stage}"
         length = [f"steps={steps}", f"schedule.steps={steps}"]
         train(config, shards, output, [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"])
         events = [event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"]
-        found[stage] = {
-            "losses": [record["loss"] for record in read_lines(output / "metrics.jsonl")],
-            "memory": events[-1]["ranks"],
-        }
-    return found
+        losses = [record["loss"] for record in read_lines(output / "metrics.jsonl")]
+        results[stage] = {"losses": losses, "memory": events[-1]["ranks"]}
+    return results
 
 
-def rows_of(found: dict[int, dict[str, Any]], config: TrainConfig, parameters: dict[str, int]) -> list[dict[str, Any]]:
-    """The benchmark's rows: loss differences, and bytes against the formula."""
-    rows = []
-    for stage, result in found.items():
-        pairs = zip(result["losses"], found[0]["losses"], strict=True)
+def compare(
+    results: dict[int, dict[str, Any]], config: TrainConfig, parameters: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Return the loss differences of the stages, then their bytes against the formula."""
+    differences, sizes = [], []
+    for stage, result in results.items():
+        pairs = zip(result["losses"], results[0]["losses"], strict=True)
         difference = max(abs(ours - base) for ours, base in pairs)
-        rows.append(
-            {
-                "case": f"stage {stage}: largest loss difference",
-                "ours": difference,
-                "peer": 0.0,
-                "peer_name": "stage 0",
-                "ratio": None,
-                "unit": "nats",
-                "target": f"<= {LARGEST_DIFFERENCE}",
-                "holds": difference <= LARGEST_DIFFERENCE,
-            }
-        )
-    for stage, result in found.items():
+        case, target = f"stage {stage}: largest loss difference", f"<= {LARGEST_DIFFERENCE}"
+        holds = difference <= LARGEST_DIFFERENCE
+        differences.append(figure(case, "nats", difference, 0.0, "stage 0", target, holds=holds))
         zero = {**config.__dict__, "zero": type(config.zero)(stage=stage)}
         expected = estimate_memory(type(config)(**zero), parameters["all"], RANKS).total
         expected += 4 * parameters["small"] * (stage == 3)
         counted = max(sum(rank[name] for name in ("weights", "gradients", "optimizer")) for rank in result["memory"])
-        rows.append(
-            {
-                "case": f"stage {stage}: bytes of state a rank",
-                "ours": counted,
-                "peer": expected,
-                "peer_name": "formula",
-                "ratio": counted / expected,
-                "unit": "bytes",
-                "target": f"<= {MEMORY_OVER_FORMULA} x formula",
-                "holds": counted <= MEMORY_OVER_FORMULA * expected,
-            }
-        )
-    return rows
+        case, target = f"stage {stage}: bytes of state a rank", f"<= {MEMORY_OVER_FORMULA} x formula"
+        holds = counted <= MEMORY_OVER_FORMULA * expected
+        sizes.append(figure(case, "bytes", counted, expected, "formula", target, holds=holds))
+    return [*differences, *sizes]
 
 
 def count_parameters(output: Path) -> dict[str, int]:
-    """Elements of all parameters, and of those small enough to stay whole at stage 3, from a checkpoint's index."""
+    """Count the elements of all parameters, and of those that stay complete at stage 3, from a checkpoint's index."""
     (path,) = (output / "checkpoints").glob("step-*/checkpoint.json")
     shapes = [record["shape"] for record in json.loads(path.read_text())["parameters"].values()]
     sizes = [int(np.prod(shape)) for shape in shapes]
     return {"all": sum(sizes), "small": sum(size for size in sizes if size <= PERSISTENT)}
 
 
-def show(found: dict[int, dict[str, Any]], rows: list[dict[str, Any]], steps: int) -> None:
-    """Print both tables."""
-    table = Table(title=f"{RANKS} ranks, {steps} steps, fp32, the same data: memory in MiB a rank")
-    held_names = ("weights", "gradients", "optimizer", "resident")
-    for name in ("stage", "first loss", "last loss", "largest difference", *held_names):
-        table.add_column(name, justify="right")
-    for (stage, result), row in zip(found.items(), rows, strict=False):
-        losses, memory = result["losses"], result["memory"]
-        held = [" ".join(f"{rank[name] / 2**20:.1f}" for rank in memory) for name in held_names]
-        table.add_row(str(stage), f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *held)
-    console = Console(width=130)
-    console.print(table)
-    for row in rows:
-        verdict = "holds" if row["holds"] else "FAILS"
-        console.print(f"{verdict}  {row['case']}: {row['ours']:.4g}, target {row['target']}")
-
-
-def main() -> None:
-    """Run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--shards", type=Path, help="manifest of a masked-LM set")
-    parser.add_argument("--config", type=Path, help="training configuration for it")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+def main() -> int:
+    """Train at every stage and compare; the exit code is 1 if a target is missed."""
+    shards, config = (Path, "manifest of a masked-LM set"), (Path, "training configuration for it")
+    options = parser(__doc__, steps=30, shards=shards, config=config).parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        shards = options.shards or write_shards(folder)
-        config = options.config or write_training(folder / "train.yaml")
-        found = measure(config, shards, folder, options.steps)
-        loaded = load_config(TrainConfig, config, [f"data.shards={shards}", f"output={folder}"])
-        rows = rows_of(found, loaded, count_parameters(folder / "stage0"))
-    show(found, rows, options.steps)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if all(row["holds"] for row in rows) else 1)
+        manifest = options.shards or write_shards(folder)
+        path = options.config or write_training(folder / "train.yaml")
+        results = measure(path, manifest, folder, options.steps)
+        loaded = load_config(TrainConfig, path, [f"data.shards={manifest}", f"output={folder}"])
+        rows = compare(results, loaded, count_parameters(folder / "stage0"))
+    names, cells = ("weights", "gradients", "optimizer", "resident"), []
+    for (stage, result), row in zip(results.items(), rows, strict=False):
+        memory = [" ".join(f"{rank[name] / 2**20:.1f}" for rank in result["memory"]) for name in names]
+        losses = result["losses"]
+        cells.append((stage, f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *memory))
+    title = f"{RANKS} ranks, {options.steps} steps, fp32, the same data: memory in MiB a rank"
+    print_table(("stage", "first loss", "last loss", "largest difference", *names), cells, title)
+    for row in rows:
+        result = "holds" if row["holds"] else "FAILS"
+        print(f"{result}  {row['case']}: {row['ours']:.4g}, target {row['target']}")
+    write_json(options.json, rows)
+    return int(not all(row["holds"] for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,37 +11,33 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers.workload import BATCH, LENGTH, numbers
+from benchmarks.peers.workload import BATCH, LENGTH, Loader, sample_indices
 
 SHARDS = 8
 BLOCK_ROWS = 1920
 LANES = gcd(64, BATCH)
-"""The default of the trainer."""
+"""The trainer's default."""
 ROUND = BLOCK_ROWS * LANES // BATCH
 """Batches after which all lanes read their next blocks."""
+Codec = Literal["none", "zstd"]
 
 
-class Ours:
+class Ours(Loader):
     """A stream of one rank over an example set."""
 
+    module = "train.stream.stream"
     has_workers = False
-    codec: Literal["none", "zstd"] = "none"
+    codec: Codec = "none"
 
     def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        self.stream = _stream(folder / self.codec, state)
+        self.stream = _open_stream(folder / self.codec, state)
 
     def __del__(self) -> None:
         if hasattr(self, "stream"):
             self.stream.close()
 
-    @staticmethod
-    def load() -> None:
-        """Import the stream, and with it the reader of shards."""
-        import train.stream.stream  # noqa: F401
-
     @classmethod
     def write(cls, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64]) -> None:
-        """Write the samples once."""
         write_set(folder, folder / cls.codec, ids, lengths, cls.codec)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -51,7 +47,6 @@ class Ours:
             yield stream.next_step()[0].tensors["input_ids"]
 
     def state(self) -> Any:
-        """Return the stream's state: one integer and what it belongs to."""
         return self.stream.state_dict()
 
 
@@ -61,20 +56,20 @@ class OursZstd(Ours):
     codec = "zstd"
 
 
-def elastic(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
-    """Read an epoch by 8 ranks, then 4, 2 and 1, each continuing from the state of the ranks before it.
+def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
+    """Read an epoch with 8 ranks, then 4, 2 and 1, each resuming from the state of the ranks before.
 
     Args:
         folder: of the set.
-        expected: sample numbers of every batch that one rank gets in this epoch.
+        expected: sample indices of every batch that one rank gets in this epoch.
     """
     seen = np.zeros(sum(len(batch) for batch in expected), np.int64)
     state, other, done = None, 0, 0
     for turn, world_size in enumerate((8, 4, 2, 1)):
-        ranks = [_stream(folder, state, rank, world_size) for rank in range(world_size)]
+        ranks = [_open_stream(folder, state, rank, world_size) for rank in range(world_size)]
         end = len(expected) * (turn + 1) // 4
         for batch in expected[done:end]:
-            got = np.concatenate([numbers(rank.next_step()[0].tensors["input_ids"]) for rank in ranks])
+            got = np.concatenate([sample_indices(rank.next_step()[0].tensors["input_ids"]) for rank in ranks])
             other += not np.array_equal(got, batch)
             np.add.at(seen, got, 1)
         state, done = ranks[-1].state_dict(), end
@@ -84,7 +79,7 @@ def elastic(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]
             "elastic_other": float(other)}  # fmt: skip
 
 
-def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
+def _open_stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
     from pipeline.shards import open_shards
     from train.stream.stream import Stream
 
@@ -96,7 +91,7 @@ def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any
 
 
 def origins(rows: int, seed: int) -> dict[str, Any]:
-    """Return realistic fixed columns: every row from another document, so that they do not compress."""
+    """Return realistic fixed columns: every row from another document, so they hardly compress."""
     from pipeline.rows import FIXED_COLUMNS
 
     random = np.random.RandomState(seed)
@@ -109,9 +104,7 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
     return {name: fixed[name] for name in FIXED_COLUMNS}
 
 
-def write_set(
-    root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Literal["none", "zstd"]
-) -> None:
+def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Codec) -> None:
     """Write an example set for an encoder."""
     from pipeline.rows import Ragged, Rows
     from pipeline.shards import write_shard
@@ -127,8 +120,8 @@ def write_set(
     finish_set(root, folder, shards, codec)
 
 
-def finish_set(root: Path, folder: Path, shards: list[Any], codec: Literal["none", "zstd"] = "none") -> None:
-    """Index and manifest for shards of an encoder; the files themselves need not be there."""
+def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none") -> None:
+    """Write index and manifest for shards of an encoder; the shard files need not exist."""
     from pipeline.execution.unit_record import Output
     from pipeline.shards import write_manifest
 

@@ -1,4 +1,4 @@
-"""datatrove with its own words and sentences, run by the interpreter of an environment that holds it and spaCy.
+"""datatrove with its own words and sentences, run by the interpreter of an environment that has it and spaCy.
 
     python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers
     ENV/bin/python benchmarks/peers/datatrove_steps.py WORK < TEXTS > ANSWER
@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 RUNS = 3
+PEER = (str, "interpreter of an environment with datatrove and spaCy")
+"""The option `--peer` of the benchmarks."""
 
 
 def ask(python: str, work: str, texts: Sequence[str]) -> Any:
@@ -41,7 +43,7 @@ def _filters() -> dict[str, Any]:
 
 
 def verdicts(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return by filter the reason for each text, empty where it is kept, and the text after the filter."""
+    """Return per filter the reason to reject each text, empty where it is kept, and the text after the filter."""
     from datatrove.data import Document
 
     answers: dict[str, list[tuple[str, str]]] = {}
@@ -62,7 +64,7 @@ def tokens(texts: Sequence[str]) -> list[list[str]]:
 
 
 def filter_seconds(texts: Sequence[str]) -> float:
-    """Return CPU seconds of the three filters, the best of some runs."""
+    """Return CPU seconds of the three filters."""
     from datatrove.data import Document
 
     steps = list(_filters().values())
@@ -70,33 +72,31 @@ def filter_seconds(texts: Sequence[str]) -> float:
 
 
 def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
-    """Return CPU seconds of exact hashes and of MinHash signatures 14 x 8, the best of some runs each."""
+    """Return CPU seconds of exact hashes and of MinHash signatures 14 x 8."""
     from datatrove.data import Document
     from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
     from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig, ExactDedupSignature
     from datatrove.utils.hashing import HashConfig
 
     hashing = HashConfig(precision=64, hash_fc="xxhash")
+    exact = ExactDedupConfig(content_getter=lambda document: document.text, hash_config=hashing)
+    near = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
 
-    def exact(folder: str) -> None:
-        config = ExactDedupConfig(content_getter=lambda document: document.text, hash_config=hashing)
-        ExactDedupSignature(folder, config=config).run(Document(text=text, id="") for text in texts)
+    def seconds(step: Any, config: Any) -> float:
+        return _best(lambda folder: step(folder, config=config).run(Document(text=text, id="") for text in texts))
 
-    def near(folder: str) -> None:
-        config = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
-        MinhashDedupSignature(folder, config=config).run(Document(text=text, id="") for text in texts)
-
-    return {"exact": _best(exact), "near": _best(near)}
+    return {"exact": seconds(ExactDedupSignature, exact), "near": seconds(MinhashDedupSignature, near)}
 
 
 def _best(work: Callable[[str], Any]) -> float:
-    found = []
+    """Return the CPU seconds of the best of several runs."""
+    seconds = []
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as folder:
             start = time.process_time()
             work(folder)
-            found.append(time.process_time() - start)
-    return min(found)
+            seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures of one loader in this process, in which nothing else has run."""
+"""Measure one loader in this process, which must have run nothing else."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import resident_bytes
+
 import numpy as np
-import psutil
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers.clozeline import ROUND, Ours, elastic
-from benchmarks.peers.workload import BATCH, Loader, marks, numbers
+from benchmarks.peers.clozeline import ROUND, Ours, read_elastically
+from benchmarks.peers.workload import BATCH, Loader, checksums, sample_indices
 
 WINDOW = 1_920
-"""Batches of a window of a loader that does not load rounds of blocks ahead."""
+"""Batches in a window of a loader that does not load rounds of blocks ahead."""
 OUR_WINDOW = 12 * ROUND
-"""The same of ours: 12 rounds of blocks. What a stream has loaded ahead when a window begins is not paid for in it;
-of two rounds that can be one, and on a busy machine the best of such windows would show half of the price."""
+"""The same for ours: 12 rounds of blocks. A window does not pay for what was loaded before it starts, which can be one
+round: in windows of two rounds, the best one on a busy machine would show half of the cost."""
 _SECONDS = 6.0
 _WINDOWS = 2
 RESUMED_AT = (1, 50, 99)
-"""Per cent of an epoch at which a new object continues from a state."""
+"""Percentages of an epoch at which a new object resumes from a state."""
 
 
 @dataclass
@@ -33,8 +34,8 @@ class Epoch:
     """The samples that one uninterrupted epoch delivered.
 
     Args:
-        batches: sample numbers of each batch, -1 where a row is not what was written.
-        states: by per cent of the epoch, the batches delivered until then, and the state.
+        batches: sample indices of each batch, -1 where a row differs from what was written.
+        states: by percentage of the epoch, the batches delivered until then, and the state.
     """
 
     batches: list[NDArray[np.int64]] = field(default_factory=list)
@@ -42,57 +43,57 @@ class Epoch:
 
 
 def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int) -> dict[str, float]:
-    """Measure one case; return figures by name.
+    """Measure the loader `case` on the samples in a folder; return figures by name.
 
     Args:
         case: the loader.
         folder: of its samples.
-        expected: `marks` of every sample.
-        workers: processes to read with; above 0 only the samples a second are measured.
+        expected: `checksums` of all samples.
+        workers: processes to read with; above 0 only the samples per second are measured.
     """
     torch.set_num_threads(1)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     case.load()
-    found = {"import": time.perf_counter() - begun}
-    imported, begun = _resident(), time.perf_counter()
+    found = {"import": time.perf_counter() - start}
+    imported, start = _resident_mib(), time.perf_counter()
     loader = case(folder, None, workers)
     batches = iter(loader)
     first = next(batches)
-    found["first"] = time.perf_counter() - begun
+    found["first"] = time.perf_counter() - start
     if workers:
         del batches
-        return _throughput(loader)
-    epoch = _uninterrupted(loader, chain([first], batches), expected)
-    found |= _counts("epoch", epoch.batches, len(expected))
-    found |= _throughput(loader)
-    found |= {"rss": _resident(), "rss_beyond_imports": _resident() - imported}
+        return _measure_throughput(loader)
+    epoch = _read_epoch(loader, chain([first], batches), expected)
+    found |= _count_samples("epoch", epoch.batches, len(expected))
+    found |= _measure_throughput(loader)
+    found |= {"rss": _resident_mib(), "rss_beyond_imports": _resident_mib() - imported}
     del loader, batches
-    found |= _resumed(case, folder, epoch, len(expected))
+    found |= _resume(case, folder, epoch, len(expected))
     if issubclass(case, Ours):
-        found |= elastic(folder / case.codec, epoch.batches)
+        found |= read_elastically(folder / case.codec, epoch.batches)
     return found
 
 
-def _uninterrupted(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Epoch:
+def _read_epoch(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Epoch:
     """Read an epoch, compare its rows with those written, and take states on the way."""
     epoch = Epoch()
-    places = {max(1, len(expected) // BATCH * percent // 100): percent for percent in RESUMED_AT}
+    stops = {max(1, len(expected) // BATCH * percent // 100): percent for percent in RESUMED_AT}
     for number, batch in enumerate(batches, 1):
-        found = numbers(batch)
-        right = marks(batch.numpy()) == np.take(expected, found, mode="clip")
-        epoch.batches.append(np.where(right, found, -1))
-        if number in places:
-            epoch.states[places[number]] = number, json.dumps(loader.state(), default=int)
+        indices = sample_indices(batch)
+        intact = checksums(batch.numpy()) == np.take(expected, indices, mode="clip")
+        epoch.batches.append(np.where(intact, indices, -1))
+        if number in stops:
+            epoch.states[stops[number]] = number, json.dumps(loader.state(), default=int)
     return epoch
 
 
-def _throughput(loader: Loader) -> dict[str, float]:
-    """Measure CPU microseconds a sample and samples a second over whole epochs: mean and best window."""
+def _measure_throughput(loader: Loader) -> dict[str, float]:
+    """Measure CPU microseconds per sample and samples per second over complete epochs: mean and best window."""
     batches, window = chain.from_iterable(repeat(loader)), OUR_WINDOW if isinstance(loader, Ours) else WINDOW
     cpu: list[float] = []
     wall: list[float] = []
-    begun = time.perf_counter()
-    while len(wall) < _WINDOWS or time.perf_counter() - begun < _SECONDS:
+    start = time.perf_counter()
+    while len(wall) < _WINDOWS or time.perf_counter() - start < _SECONDS:
         clocks, rows = (time.process_time(), time.perf_counter()), 0
         for batch in islice(batches, window):
             rows += len(batch)
@@ -106,17 +107,17 @@ def _throughput(loader: Loader) -> dict[str, float]:
     }
 
 
-def _resumed(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
-    """Resume a new object from each state: measure its first batch; in the middle, read all that follows."""
+def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
+    """Resume a new object from each state and measure its first batch; at 50 %, read the rest of the epoch."""
     found: dict[str, float] = {"identical": 1.0}
     for percent, (done, text) in epoch.states.items():
-        begun = time.perf_counter()
+        start = time.perf_counter()
         batches = iter(case(folder, json.loads(text)))
-        follow = [numbers(batch) for batch in islice(batches, 1)]  # none, if all that was left is lost
-        found[f"resume_{percent}"] = time.perf_counter() - begun
+        follow = [sample_indices(batch) for batch in islice(batches, 1)]  # none, if the rest is lost
+        found[f"resume_{percent}"] = time.perf_counter() - start
         if percent == 50:
-            follow += [numbers(batch) for batch in batches]
-            found |= _counts("resumed", epoch.batches[:done] + follow, samples)
+            follow += [sample_indices(batch) for batch in batches]
+            found |= _count_samples("resumed", epoch.batches[:done] + follow, samples)
             found |= {"state_bytes": float(len(text))}
         del batches
         rest = epoch.batches[done:] if percent == 50 else epoch.batches[done : done + 1]
@@ -125,7 +126,7 @@ def _resumed(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> di
     return found
 
 
-def _counts(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[str, float]:
+def _count_samples(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[str, float]:
     """Count samples delivered, delivered more than once, and not delivered."""
     delivered = np.concatenate(batches)
     seen = np.bincount(delivered[delivered >= 0], minlength=samples)
@@ -136,6 +137,5 @@ def _counts(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[s
     }
 
 
-def _resident() -> float:
-    """Return resident memory of this process, MiB."""
-    return float(psutil.Process().memory_info().rss / 2**20)
+def _resident_mib() -> float:
+    return resident_bytes() / 2**20

@@ -1,10 +1,10 @@
-"""Records of several integer lists in the formats of others: what the same training features take there."""
+"""Records of several integer lists in the formats of other libraries, to compare their bytes with ours."""
 
 from __future__ import annotations
 
-import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.hugging_face import ArrowFiles
-from benchmarks.peers.mds import Mosaic
-from benchmarks.peers.sample_tar import add_array
-from benchmarks.peers.token_chunks import LitData
+from benchmarks.peers.loaders import Mosaic, add_array
 
 Columns = Mapping[str, list[NDArray[Any]]]
-"""One list of arrays a name, all of the same number of records."""
+"""Per column one array for each record."""
 
 
 def save(path: Path, columns: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> None:
-    """Keep flat values and offsets for a writer in another process."""
+    """Write flat values and offsets for a writer in another process."""
     parts: dict[str, Any] = {f"{name}.{part}": pair[part] for name, pair in columns.items() for part in (0, 1)}
     np.savez(path, **parts)
 
@@ -48,13 +45,11 @@ def write_flat_binary(source: Path, folder: Path) -> None:
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         documents = np.arange(len(arrays) + 1, dtype=np.int64)
         header = b"MMIDIDX\x00\x00" + bytes(8 + 1 + 8 + 8)  # version, type, records, documents
-        (folder / f"{name}.idx").write_bytes(
-            b"".join((header, lengths.tobytes(), starts.tobytes(), documents.tobytes()))
-        )
+        index = (header, lengths.tobytes(), starts.tobytes(), documents.tobytes())
+        (folder / f"{name}.idx").write_bytes(b"".join(index))
 
 
 def write_tar(source: Path, folder: Path) -> None:
-    """Write one member an array."""
     with tarfile.open(folder / "00000.tar", "w") as archive:
         for number, row in enumerate(_rows(load(source))):
             for name, array in row.items():
@@ -63,7 +58,6 @@ def write_tar(source: Path, folder: Path) -> None:
 
 def write_datasets(source: Path, folder: Path) -> None:
     """Write Arrow files of Hugging Face, lists of 16-bit integers."""
-    ArrowFiles.load()
     import datasets
     import pyarrow as pa
 
@@ -73,7 +67,6 @@ def write_datasets(source: Path, folder: Path) -> None:
 
 
 def write_mds(source: Path, folder: Path, compression: str | None = None) -> None:
-    """Write shards of mosaicml-streaming."""
     Mosaic.load()
     from streaming import MDSWriter
 
@@ -85,8 +78,7 @@ def write_mds(source: Path, folder: Path, compression: str | None = None) -> Non
 
 
 def write_litdata(source: Path, folder: Path, compression: str | None = None) -> None:
-    """Write chunks of litdata, one-dimensional tensors without headers."""
-    LitData.load()
+    """Write one-dimensional tensors without headers."""
     import litdata
 
     options: Any = {"chunk_bytes": "64MB", "num_workers": 1, "compression": compression}
@@ -94,7 +86,7 @@ def write_litdata(source: Path, folder: Path, compression: str | None = None) ->
 
 
 class _Records:
-    """Gives litdata all records, in a process of its own."""
+    """Gives litdata's worker process all records."""
 
     def __init__(self, source: Path) -> None:
         self.source = source
@@ -109,20 +101,20 @@ class _Records:
 WRITERS: dict[str, Callable[[Path, Path], None]] = {
     "flat binary with index": write_flat_binary,
     "MDS": write_mds,
-    "MDS, zstd": lambda source, folder: write_mds(source, folder, "zstd"),
+    "MDS, zstd": partial(write_mds, compression="zstd"),
     "litdata": write_litdata,
-    "litdata, zstd": lambda source, folder: write_litdata(source, folder, "zstd"),
+    "litdata, zstd": partial(write_litdata, compression="zstd"),
     "datasets, Arrow": write_datasets,
     "per-sample tar": write_tar,
 }
 
 
-def main(name: str, sources: list[Path], folder: Path) -> None:
-    """Write each source in one format and print the bytes it takes."""
+def write_all(name: str, sources: list[Path], folder: Path) -> list[int]:
+    """Write each source in one format and return the bytes that it takes."""
     sizes = []
     for number, source in enumerate(sources):
-        place = folder / f"{name} {number}"
-        place.mkdir()
-        WRITERS[name](source, place)
-        sizes.append(sum(path.stat().st_size for path in place.rglob("*") if path.is_file()))
-    print(json.dumps(sizes))
+        output = folder / f"{name} {number}"
+        output.mkdir()
+        WRITERS[name](source, output)
+        sizes.append(sum(path.stat().st_size for path in output.rglob("*") if path.is_file()))
+    return sizes

@@ -1,14 +1,13 @@
-"""The targets of the stream beside the peers, in CPU time and in samples a second, and on its own."""
+"""Targets of the stream: against each peer in CPU time and samples per second, and limits of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.peers.limits import Claim
-from benchmarks.peers.measure import RESUMED_AT
+from benchmarks.harness import Claim
 
-__all__ = ["GUARD_US", "MAIN", "ratios", "requirements"]
+from benchmarks.peers.measure import RESUMED_AT
 
 Figures = Mapping[str, Mapping[str, float]]
 
@@ -39,30 +38,25 @@ _TIMES: Final = (
 
 
 def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
-    """Compare with each peer: CPU time and samples a second of the best windows, and the ratios of the means.
+    """Compare with each peer: CPU time and samples per second of the best windows, and the ratios of the means.
 
-    A target of 0 asks for nothing. The gather of numpy is what no loader can be better than: at most 1.3 times its CPU
-    time, at least 0.6 of its samples a second.
+    A target of 0 always holds. numpy's gather is the upper bound for any loader: at most 1.3 times its CPU time, at
+    least 0.6 of its samples per second.
     """
     rows = []
     for case, peer, target in (*_TIMES, (MAIN, _LIMIT, None)):
         if case not in found or peer not in found:
             continue
         ours, theirs = found[case], found[peer]
-        on_cpu, on_wall = (1 / 1.3, 0.6) if target is None else (target, target)
-        rows.append(
-            (
-                Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, on_cpu),
-                Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, on_wall, more=True),
-                theirs["cpu"] / ours["cpu"],
-                ours["rate"] / theirs["rate"],
-            )
-        )
+        cpu_target, wall_target = (1 / 1.3, 0.6) if target is None else (target, target)
+        cpu = Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, cpu_target)
+        wall = Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True)
+        rows.append((cpu, wall, theirs["cpu"] / ours["cpu"], ours["rate"] / theirs["rate"]))
     return rows
 
 
 def requirements(found: Figures) -> list[Claim]:
-    """Return our other claims: CPU time, first batch, resume, state, and every sample exactly once."""
+    """Return our own limits: CPU time, first batch, resume, state, and every sample exactly once."""
     own = found[MAIN]
     streams = {name: found[name] for name in _STREAMS if name in found}
     resume = max(own[f"resume_{percent}"] for percent in RESUMED_AT)

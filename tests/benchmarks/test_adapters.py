@@ -10,11 +10,14 @@ SHAPE = adapters.Shape(dim=64, layers=2, rows=4, tokens=8, vocabulary=50)
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, adapters.Counted]:
-    return {case: adapters.counted(adapters.prepared(case, SHAPE), adapters.batch_of(SHAPE)) for case in adapters.CASES}
+def found() -> dict[str, adapters.StepBytes]:
+    return {
+        case: adapters.count_bytes(adapters.build_case(case, SHAPE), adapters.random_batch(SHAPE))
+        for case in adapters.CASES
+    }
 
 
-def test_what_trains_is_by_formula(found: dict[str, adapters.Counted]) -> None:
+def test_what_trains_is_by_formula(found: dict[str, adapters.StepBytes]) -> None:
     dim, layers = SHAPE.dim, SHAPE.layers
     assert found["LoRA r 8, q and v"].body == layers * 2 * 8 * (dim + dim)
     assert found["bottleneck 32"].body == layers * 2 * (2 * dim * 32 + 32 + dim)
@@ -26,7 +29,7 @@ def test_what_trains_is_by_formula(found: dict[str, adapters.Counted]) -> None:
     assert all(one.trained == one.body + head for one in found.values())
 
 
-def test_what_is_saved(found: dict[str, adapters.Counted]) -> None:
+def test_what_is_saved(found: dict[str, adapters.StepBytes]) -> None:
     """A frozen body saves nothing of its layers; the more adapts them, the more is kept; LoRA is within the target."""
     saved = {case: one.saved for case, one in found.items()}
     hidden = SHAPE.rows * SHAPE.tokens * SHAPE.dim * 4
@@ -34,6 +37,6 @@ def test_what_is_saved(found: dict[str, adapters.Counted]) -> None:
     assert saved["LoRA r 8, q and v"] < saved["full"]
     for case in ("LoRA r 8, q and v", "LoRA r 8, all linear"):
         assert found[case].total <= adapters.TARGET * found["full"].total
-    assert [adapters.counted(adapters.prepared("full", SHAPE), adapters.batch_of(SHAPE)).saved for _ in range(2)] == [
-        saved["full"]
-    ] * 2
+    assert [
+        adapters.count_bytes(adapters.build_case("full", SHAPE), adapters.random_batch(SHAPE)).saved for _ in range(2)
+    ] == [saved["full"]] * 2

@@ -12,17 +12,17 @@ import torch
 
 from benchmarks.peers import measure as measuring
 from benchmarks.peers.clozeline import LANES, Ours, OursZstd
-from benchmarks.peers.flat_binary import Memmap
+from benchmarks.peers.loaders import Memmap
 from benchmarks.peers.measure import measure
 from benchmarks.peers.workload import (
     BATCH,
     LENGTH,
     Loader,
+    checksums,
     document_lengths,
-    joined,
-    marks,
-    numbers,
     packed_lengths,
+    pad_rows,
+    sample_indices,
     token_rows,
 )
 from train.stream.order import default_lanes
@@ -78,7 +78,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> np.ndarray[Any, Any]:
 def found(case: type[Loader], folder: Path, lengths: Any) -> dict[str, float]:
     ids = token_rows(lengths)
     case.write(folder, ids, lengths)
-    return measure(case, folder, marks(ids), workers=0)
+    return measure(case, folder, checksums(ids), workers=0)
 
 
 def lost(facts: dict[str, float], what: str) -> tuple[float, float, float]:
@@ -87,7 +87,7 @@ def lost(facts: dict[str, float], what: str) -> tuple[float, float, float]:
 
 def test_the_number_of_a_sample_is_in_its_ids() -> None:
     ids = token_rows(np.full(60_000, LENGTH))
-    assert numbers(torch.from_numpy(ids[[0, 49_999, 50_000, 59_999]].astype(np.int64))).tolist() == [
+    assert sample_indices(torch.from_numpy(ids[[0, 49_999, 50_000, 59_999]].astype(np.int64))).tolist() == [
         0, 49_999, 50_000, 59_999,
     ]  # fmt: skip
     assert ids.shape == (60_000, LENGTH)
@@ -134,7 +134,7 @@ def test_lanes_are_the_trainers_default(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_rows_of_several_lengths_is_padded() -> None:
-    batch = joined([np.array([1, 2, 3], np.uint16), np.array([4], np.uint16)])
+    batch = pad_rows([np.array([1, 2, 3], np.uint16), np.array([4], np.uint16)])
     assert batch.tolist() == [[1, 2, 3], [4, 0, 0]]
     assert batch.dtype == torch.int64
 

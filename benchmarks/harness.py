@@ -1,0 +1,174 @@
+"""Shared by every benchmark: options, timing, separate processes, tables, `--json` and targets.
+
+Importing it limits numpy, torch and tokenizers to one thread, so import it before them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+if Path(sys.path[0]).resolve() == ROOT / "benchmarks":
+    sys.path[0] = str(ROOT)  # a script's own folder, whose model.py would hide the package `model`
+os.environ.update(OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1", TOKENIZERS_PARALLELISM="false")
+
+
+def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
+    """Return a parser with `--json FILE` and one option per keyword.
+
+    The value of a keyword is the default, or a type where the default is None, or a pair of that and the help text.
+    """
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in options.items():
+        default, text = value if isinstance(value, tuple) else (value, "")
+        flag, text = f"--{name.replace('_', '-')}", text or "default: %(default)s"
+        if isinstance(default, type):
+            made.add_argument(flag, type=default, metavar=name.upper(), help=text)
+        elif isinstance(default, list):
+            made.add_argument(flag, type=type(default[0]), nargs="+", default=default, help=text)
+        else:
+            made.add_argument(flag, type=type(default), default=default, help=text)
+    made.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    return made
+
+
+def best_seconds(work: Callable[[], Any], runs: int, clock: Callable[[], float] = time.process_time) -> float:
+    """Return the seconds of the fastest of several runs, after one to warm up."""
+    work()
+    best = math.inf
+    for _ in range(runs):
+        start = clock()
+        work()
+        best = min(best, clock() - start)
+    return best
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def system_load() -> str:
+    """Return the load averages, for the line below a table."""
+    return f"load {', '.join(f'{load:.1f}' for load in os.getloadavg())}"
+
+
+def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
+    """Return the JSON that a benchmark prints on its last line when run in a process of its own.
+
+    Raises:
+        RuntimeError: the process failed; the message is the last line of its stderr.
+    """
+    command = [python, script, *map(str, options)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}  # another interpreter may not have Clozeline installed
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if result.returncode:
+        raise RuntimeError((result.stderr.strip().splitlines() or ["no message"])[-1])
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def figure(
+    case: str, unit: str, ours: float, peer: float | None, peer_name: str, target: Any, *, holds: bool, **more: Any
+) -> dict[str, Any]:
+    """Return one row of `--json`; `ratio` is ours / peer."""
+    ratio = ours / peer if peer else None
+    row = {"case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio, "unit": unit}
+    return {**row, "target": target, "holds": holds, **more}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure and what it is compared with.
+
+    Args:
+        case: what is measured.
+        unit: of both figures.
+        ours: the figure.
+        peer: the figure of a peer, or a limit.
+        peer_name: whose figure that is.
+        target: how many times better than `peer` ours must be.
+        more: whether larger is better.
+    """
+
+    case: str
+    unit: str
+    ours: float
+    peer: float
+    peer_name: str = "limit"
+    target: float = 1.0
+    more: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """The factor by which ours is better."""
+        better, worse = (self.ours, self.peer) if self.more else (self.peer, self.ours)
+        return better / worse if worse else 1.0 if not better else math.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether the target is met."""
+        return self.ratio >= self.target
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of `--json`."""
+        row = figure(self.case, self.unit, self.ours, self.peer, self.peer_name, self.target, holds=self.holds)
+        return {**row, "ratio": self.ratio if math.isfinite(self.ratio) else None}
+
+
+def verdict(holds: bool) -> str:
+    """Return the cell of the column `holds`."""
+    return "yes" if holds else "NO"
+
+
+def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title: str = "") -> None:
+    """Print a Markdown table with aligned columns."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    print(f"\n{title}\n" if title else "")
+    for first, *rest in lines:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        print(f"| {' | '.join(cells)} |")
+
+
+def print_figures(rows: Iterable[dict[str, Any]], head: Sequence[str], title: str = "") -> None:
+    """Print rows of `figure` as a table: case, ours, peer, ratio, target, verdict."""
+    cells = []
+    for row in rows:
+        numbers = ("–" if row[name] is None else f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target"))
+        cells.append((row["case"], *numbers, verdict(row["holds"])))
+    print_table(head, cells, title)
+
+
+def print_claims(claims: Sequence[Claim]) -> None:
+    """Print claims as a table; limits are multiplied by their targets."""
+    rows = []
+    for claim in claims:
+        bound = claim.peer * claim.target if claim.more else claim.peer / claim.target
+        limit = f"{'at least' if claim.more else 'at most'} {bound:,.3g}"
+        rows.append((claim.case, claim.unit, f"{claim.ours:,.3g}", limit, claim.peer_name, verdict(claim.holds)))
+    print_table(("case", "figure", "ours", "must be", "of", "holds"), rows)
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """Write the figures if the option `--json` was used."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def finish(claims: Sequence[Claim], path: Path | None) -> int:
+    """Print and write claims; return the exit code, 1 if one does not hold."""
+    print_claims(claims)
+    write_json(path, [claim.row() for claim in claims])
+    return int(not all(claim.holds for claim in claims))

@@ -1,0 +1,340 @@
+"""Loaders of other libraries over the same samples, each as its documentation recommends it."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.peers.workload import BATCH, LENGTH, Loader, are_full, pad_rows, stacker
+
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")  # before `datasets` is imported
+
+_BUFFER = 10_000
+_FILES = 8
+Ids = np.memmap[Any, Any]
+Lengths = NDArray[np.int64]
+
+
+class Memmap(Loader):
+    """The upper bound: numpy gathers a batch from a mapped file, unchecked, with the permutation in memory.
+
+    The file holds padded ids without headers, as Megatron and nanoGPT store them.
+    """
+
+    has_workers = False
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        self.ids = np.memmap(folder / "ids.bin", np.uint16).reshape(-1, LENGTH)
+        self.order = np.argsort(np.random.Philox(2).random_raw(len(self.ids)))
+        self.start = state or 0
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        ids.tofile(folder / "ids.bin")
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        while self.start < len(self.ids):
+            rows = self.order[self.start : self.start + BATCH]
+            self.start += len(rows)
+            yield torch.from_numpy(np.take(self.ids, rows, axis=0).astype(np.int64))
+        self.start = 0
+
+    def state(self) -> int:
+        return self.start
+
+
+class Indexed(Loader):
+    """A map-style data set under a DataLoader, whose sampler resumes after the samples already delivered.
+
+    That is the best that such a data set can do: it neither skips nor reads anything to resume.
+    """
+
+    collate: Callable[[list[Any]], torch.Tensor] | None = None
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        self.rows, self.start, self.workers = self.open(folder), state or 0, workers
+
+    @staticmethod
+    def open(folder: Path) -> Any:
+        return MappedRows(folder)
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        ids.tofile(folder / "ids.bin")
+
+    def order(self) -> Sequence[int]:
+        """Return the row indices of an epoch."""
+        order: list[int] = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(2)).tolist()
+        return order
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        options: Any = {"sampler": self.order()[self.start :], "num_workers": self.workers, "collate_fn": self.collate}
+        for batch in DataLoader(self.rows, batch_size=BATCH, **options):
+            self.start += len(batch)
+            yield batch
+        self.start = 0
+
+    def state(self) -> int:
+        return self.start
+
+
+class MappedRows(Dataset[torch.Tensor]):
+    """Rows of a mapped file, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ids = np.memmap(folder / "ids.bin", np.uint16).reshape(-1, LENGTH)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, row: int) -> torch.Tensor:
+        return torch.from_numpy(self.ids[row].astype(np.int64))
+
+
+class DatatroveFolder(Indexed):
+    """datatrove's folder of files, which shuffles only files and recommends reading rows in order.
+
+    So its rows are in file order: less shuffled than those of all others. A row of `seq_len` is `seq_len` + 1 ids.
+    """
+
+    module = "datatrove.utils.dataset"
+    collate = staticmethod(lambda rows: torch.stack([row["input_ids"] for row in rows]))
+
+    @staticmethod
+    def open(folder: Path) -> Any:
+        from datatrove.utils.dataset import DatatroveFolderDataset
+
+        return DatatroveFolderDataset(str(folder), LENGTH - 1, filename_pattern="*.ds", shuffle=True)
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        for number, part in enumerate(np.array_split(ids, _FILES)):
+            part.tofile(folder / f"{number:05d}.ds")
+
+    def order(self) -> Sequence[int]:
+        return range(len(self.rows))
+
+
+class ArrowFiles:
+    """Storage of Hugging Face datasets: Arrow files written by `save_to_disk`."""
+
+    module = "datasets"
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        import datasets
+        import pyarrow as pa
+
+        if are_full(lengths):
+            length, lists = LENGTH, pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), LENGTH)
+        else:
+            values = pa.array(ids[np.arange(LENGTH) < lengths[:, None]])
+            length, lists = -1, pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
+        features = datasets.Features({"ids": datasets.Sequence(datasets.Value("uint16"), length=length)})
+        data = datasets.Dataset(pa.table({"ids": lists}), info=datasets.DatasetInfo(features=features))
+        data.save_to_disk(str(folder / "hf"), num_shards=_FILES)
+
+
+class DatasetsMap(ArrowFiles, Indexed):
+    """Map-style rows; the DataLoader fetches a batch of them at once."""
+
+    collate = staticmethod(stacker("ids"))
+
+    @staticmethod
+    def open(folder: Path) -> Any:
+        import datasets
+
+        return datasets.load_from_disk(str(folder / "hf")).with_format("numpy")
+
+
+class DatasetsBatches(ArrowFiles, Loader):
+    """A stream that shuffles in a buffer and makes batches itself, with its own state."""
+
+    has_workers = False
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        import datasets
+
+        stream = datasets.load_from_disk(str(folder / "hf")).to_iterable_dataset(num_shards=_FILES)
+        stream = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy")
+        self.data, self.workers = stream if self.has_workers else stream.batch(BATCH), workers
+        if state is not None:
+            self.data.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for batch in self.data:
+            yield pad_rows(batch["ids"])
+
+    def state(self) -> Any:
+        return self.data.state_dict()
+
+
+class DatasetsStreaming(DatasetsBatches):
+    """The same stream under a DataLoader, which takes one sample at a time: the usual way."""
+
+    has_workers = True
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from DataLoader(self.data, BATCH, num_workers=self.workers, collate_fn=stacker("ids"))
+
+
+class WebDataset(Loader):
+    """One tar member per sample and a seeded shuffle buffer; to resume without repeats it reads up to the position."""
+
+    module = "webdataset"
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        self.urls = sorted(str(path) for path in folder.glob("*.tar"))
+        self.skip = self.done = state or 0
+        self.workers = workers
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        stored = np.full(len(ids), LENGTH) if are_full(lengths) else lengths
+        for number, part in enumerate(np.array_split(np.arange(len(ids)), _FILES)):
+            with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
+                for sample in part:
+                    add_array(archive, f"{sample:08d}.ids.npy", ids[sample, : stored[sample]])
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        import webdataset
+
+        dataset = webdataset.WebDataset(self.urls, shardshuffle=False, empty_check=False)
+        shuffled = dataset.shuffle(_BUFFER, rng=random.Random(1)).decode().to_tuple("ids.npy")
+        batches = shuffled.batched(BATCH, collation_fn=_pad_samples, partial=True)
+        source = webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers) if self.workers else batches
+        for number, (ids,) in enumerate(source):
+            if number >= self.skip:
+                self.done = number + 1
+                yield ids
+        self.skip = self.done = 0
+
+    def state(self) -> int:
+        """Return the number of batches delivered."""
+        return self.done
+
+
+def _pad_samples(samples: list[tuple[Any]]) -> tuple[torch.Tensor]:
+    return (pad_rows([ids for (ids,) in samples]),)
+
+
+def add_array(archive: tarfile.TarFile, name: str, values: np.ndarray[Any, Any]) -> None:
+    """Add a member that holds an array in numpy's format."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    entry = tarfile.TarInfo(name)
+    entry.size = buffer.tell()
+    buffer.seek(0)
+    archive.addfile(entry, buffer)
+
+
+class LitData(Loader):
+    """Chunks of ids, cut into samples by litdata's loader for tokens."""
+
+    module = "litdata"
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        import litdata
+
+        loader = litdata.TokensLoader(block_size=LENGTH)
+        data = litdata.StreamingDataset(str(folder / "lit"), item_loader=loader, shuffle=True, drop_last=False)
+        self.loader = litdata.StreamingDataLoader(data, batch_size=BATCH, num_workers=workers)
+        if state is not None:
+            self.loader.load_state_dict(state)
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        import litdata
+
+        litdata.optimize(
+            fn=_TokenChunks(str(ids.filename)),
+            inputs=list(range(0, len(ids), 1000)),
+            output_dir=str(folder / "lit"),
+            chunk_size=LENGTH * 1920 * 8,
+            num_workers=1,
+            item_loader=litdata.TokensLoader(),
+        )
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for batch in self.loader:
+            yield batch.to(torch.int64)
+
+    def state(self) -> Any:
+        return self.loader.state_dict()
+
+
+class _TokenChunks:
+    """Gives litdata's worker process the tokens of a thousand samples at a time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, start: int) -> Iterator[torch.Tensor]:
+        ids = np.load(self.path, mmap_mode="r")
+        yield torch.from_numpy(ids[start : start + 1000].reshape(-1).copy())
+
+
+class Mosaic(Loader):
+    """mosaicml-streaming with its own defaults: MDS shards of 16-bit arrays."""
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        from streaming import StreamingDataLoader, StreamingDataset
+
+        data = StreamingDataset(local=str(folder / "mds"), shuffle=True, shuffle_seed=1, batch_size=BATCH)
+        options: Any = {"num_workers": workers, "collate_fn": stacker("ids")}
+        self.loader = StreamingDataLoader(data, batch_size=BATCH, **options)
+        if state is not None:
+            self.loader.load_state_dict(state)
+
+    @classmethod
+    def load(cls) -> None:
+        """Import streaming; it imports torchvision for its image data sets, which may not be installed."""
+        import transformers  # looks for torchvision itself, and must not find the stand-in
+
+        transformers.BatchFeature, transformers.BatchEncoding  # noqa: B018
+        try:
+            import torchvision  # noqa: F401
+        except (ImportError, RuntimeError):  # absent, or built for another torch
+            _stand_in_for_torchvision()
+        import streaming  # noqa: F401
+
+    @staticmethod
+    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
+        from streaming import MDSWriter
+
+        full = are_full(lengths)
+        with MDSWriter(out=str(folder / "mds"), columns={"ids": "ndarray:uint16" + full * f":{LENGTH}"}) as out:
+            for row, length in zip(ids, lengths, strict=True):
+                out.write({"ids": row if full else row[:length]})
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from self.loader
+
+    def state(self) -> Any:
+        return self.loader.state_dict()
+
+
+def _stand_in_for_torchvision() -> None:
+    """Register empty modules with the two names that streaming imports."""
+    contents: dict[str, dict[str, Any]] = {
+        "torchvision": {},
+        "torchvision.datasets": {"VisionDataset": object},
+        "torchvision.transforms": {},
+        "torchvision.transforms.functional": {"to_tensor": None},
+    }
+    for name, names in contents.items():
+        module = ModuleType(name, "Stands in for a package that is not installed.")
+        module.__dict__.update(names)
+        sys.modules[name] = module
