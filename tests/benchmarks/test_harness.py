@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from benchmarks.harness import Claim, finish, parser, print_table, run_script
+
+import pytest
 
 
 @pytest.mark.parametrize(
