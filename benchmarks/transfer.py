@@ -63,10 +63,10 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     reader = reader_of(task)
     items = list(reader.read(reader.open(paths[0])))
     splits = carved(items, {} if len(paths) > 1 else {"test": test}, "train", seed=1)
-    places = sorted({item.place for item in items})
-    ends = dict(zip(places, [*places[1:], None], strict=True))
+    starts = sorted({item.place for item in items})
+    ends = dict(zip(starts, [*starts[1:], None], strict=True))
     rows = [(item.place, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Refused)]
-    training = sorted((place for place, split in rows if split == "train"), key=lambda at: keyed_hash("labels", at))
+    training = sorted((start for start, split in rows if split == "train"), key=lambda at: keyed_hash("labels", at))
     questions = ".json" in paths[0].suffixes
     lines = [] if questions else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
 
@@ -75,11 +75,11 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
         if questions:
             path.write_text(json.dumps(chosen_questions(paths[0], set(chosen))), encoding="utf-8")
             return path
-        parts = [lines[: places[0]], *(lines[place : ends[place]] for place in sorted(chosen))]
+        parts = [lines[: starts[0]], *(lines[start : ends[start]] for start in sorted(chosen))]
         path.write_text("".join(f"{line}\n" for part in parts for line in part), encoding="utf-8")
         return path
 
-    given = paths[1] if len(paths) > 1 else write("test-", [place for place, split in rows if split == "test"])
+    given = paths[1] if len(paths) > 1 else write("test-", [start for start, split in rows if split == "test"])
     return [given, *(write(f"{count}-", training[:count]) for count in counts)]
 
 

@@ -9,12 +9,13 @@ from benchmarks import adapters
 SHAPE = adapters.Shape(dim=64, layers=2, rows=4, tokens=8, vocabulary=50)
 
 
+def count_bytes(case: str) -> adapters.StepBytes:
+    return adapters.count_bytes(adapters.build_case(case, SHAPE), adapters.random_batch(SHAPE))
+
+
 @pytest.fixture(scope="module")
 def found() -> dict[str, adapters.StepBytes]:
-    return {
-        case: adapters.count_bytes(adapters.build_case(case, SHAPE), adapters.random_batch(SHAPE))
-        for case in adapters.CASES
-    }
+    return {case: count_bytes(case) for case in adapters.CASES}
 
 
 def test_what_trains_is_by_formula(found: dict[str, adapters.StepBytes]) -> None:
@@ -37,6 +38,4 @@ def test_what_is_saved(found: dict[str, adapters.StepBytes]) -> None:
     assert saved["LoRA r 8, q and v"] < saved["full"]
     for case in ("LoRA r 8, q and v", "LoRA r 8, all linear"):
         assert found[case].total <= adapters.TARGET * found["full"].total
-    assert [
-        adapters.count_bytes(adapters.build_case("full", SHAPE), adapters.random_batch(SHAPE)).saved for _ in range(2)
-    ] == [saved["full"]] * 2
+    assert [count_bytes("full").saved for _ in range(2)] == [saved["full"]] * 2

@@ -60,5 +60,5 @@ def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path
     script.write_text("import benchmarks.harness, sys\nprint('text')\nprint(len(sys.argv))\n")
     assert run_script(str(script), "--rows", 3) == 3
     script.write_text("raise ValueError('no peer')")
-    with pytest.raises(RuntimeError, match="^ValueError: no peer$"):
+    with pytest.raises(RuntimeError, match=r"^ValueError: no peer$"):
         run_script(str(script))
