@@ -48,10 +48,7 @@ def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int
     lengths = column.lengths
     width = max(1, int(lengths.max()))
     matrix = np.full((len(column), width), pad, dtype)
-    # Value k of row r moves from flat index k to r * width + (k - offsets[r]).
-    index = np.arange(len(column.values))
-    index += np.repeat(np.arange(len(lengths)) * width - column.offsets[:-1], lengths)
-    matrix.reshape(-1)[index] = column.values
+    matrix[np.arange(width) < lengths[:, None]] = column.values  # a mask selects in row order, as the values are
     return matrix, lengths
 
 

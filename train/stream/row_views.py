@@ -123,30 +123,28 @@ def rows_of_segments(
         pool: memory for equally long columns.
         dtypes: types of equally long columns; those not named become int64.
     """
-    matrices = {name: _matrices(name, [segment.row_buffer for segment in segments]) for name in columns}
-    cells = _cells(segments, shape) if None in matrices.values() else []
+    if len(segments) > 1:
+        return rows_of_cells(_cells(segments, shape), shape[0] * shape[1] * shape[2], columns, pool, dtypes)
+    (segment,) = segments
+    row_buffer = segment.row_buffer
 
-    def column(name: str) -> NDArray[Any] | Lists | Padded | _RoundView:
-        parts = matrices[name]
-        if parts is None:
-            return _lists(name, cells, shape[0] * shape[1] * shape[2])
-        dtype, width = np.dtype(dtypes.get(name, np.int64)), parts[0].matrix.shape[1]
-        lengths = np.empty(shape, np.int64)
-        _copy(segments, [part.lengths for part in parts], lengths)
-        short = None if (lengths == width).all() else lengths.reshape(-1)
-        if len(segments) == 1:
-            return _RoundView(_by_batch(segments[0], parts[0].matrix, shape), dtype, shape[1] * shape[2], short)
-        out = pool.take((*shape, width), dtype)
-        _copy(segments, [part.matrix for part in parts], out)
-        rows = out.reshape(-1, width)
-        return rows if short is None else Padded(rows, short)
+    def by_batch(array: NDArray[Any]) -> NDArray[Any]:
+        """Return a view of an array by slot as [batches, lanes, rows, ...]."""
+        batches, lanes, count = shape
+        by_lane = array.reshape(lanes, row_buffer.length, *array.shape[1:])[:, segment.start : segment.stop]
+        return by_lane.reshape(lanes, batches, count, *array.shape[1:]).swapaxes(0, 1)
 
-    weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
-    _copy(segments, [segment.row_buffer.weight for segment in segments], weight)
-    _copy(segments, [segment.row_buffer.origin for segment in segments], origin)
-    return BatchRows(
-        {name: column(name) for name in columns}, None if weight.all() else weight.reshape(-1), origin.reshape(-1, 3)
-    )
+    def column(name: str) -> Lists | _RoundView:
+        matrices = _matrices(name, [row_buffer])
+        if matrices is None:
+            return _lists(name, _cells(segments, shape), shape[0] * shape[1] * shape[2])
+        matrix, lengths = matrices[0].matrix, by_batch(matrices[0].lengths).reshape(-1)
+        short = None if (lengths == matrix.shape[1]).all() else lengths
+        return _RoundView(by_batch(matrix), np.dtype(dtypes.get(name, np.int64)), shape[1] * shape[2], short)
+
+    # Copies, because a batch may write into its weights.
+    weight, origin = by_batch(row_buffer.weight).copy().reshape(-1), by_batch(row_buffer.origin).copy().reshape(-1, 3)
+    return BatchRows({name: column(name) for name in columns}, None if weight.all() else weight, origin)
 
 
 def rows_of_cells(
@@ -182,27 +180,8 @@ def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[Padded] | Non
     return matrices if len({one.matrix.shape[1] for one in matrices}) == 1 else None
 
 
-def _copy(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
-    """Copy one array by slot for each segment into [batches, lanes, rows, ...], and widen the values."""
-    if len(segments) == 1:
-        np.copyto(out, _by_batch(segments[0], arrays[0], out.shape))
-        return
-    parts = []
-    for segment, array in zip(segments, arrays, strict=True):
-        by_lane = array.reshape(out.shape[1], segment.row_buffer.length, *array.shape[1:])
-        parts.append(by_lane[:, segment.start : segment.stop])
-    np.concatenate(parts, axis=1, out=out[0])
-
-
-def _by_batch(segment: Segment, array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
-    """Return a view of a row buffer's array as [batches, lanes, rows, ...]."""
-    batches, lanes, count = shape[:3]
-    by_lane = array.reshape(lanes, segment.row_buffer.length, *array.shape[1:])[:, segment.start : segment.stop]
-    return by_lane.reshape(lanes, batches, count, *array.shape[1:]).swapaxes(0, 1)
-
-
 def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
-    """Return the slots of the rows that `_copy` copies, and where those rows go."""
+    """Return the slots of all rows of the segments, lane by lane in each batch, and where those rows go."""
     _, lanes, count = shape
     lane = np.arange(lanes)[:, None]
     cells, before = [], 0
