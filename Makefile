@@ -27,19 +27,19 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP)  ## make .venv with the pinned dependencies
 
 demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain, on a crawl of pydoc served on this machine
-	$(BIN)/python tools/demo.py --output runs/demo
+	$(BIN)/python tools/experiments/demo.py --output runs/demo
 
 continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
-	$(BIN)/python tools/continue_demo.py --output runs/continue
+	$(BIN)/python tools/experiments/continue_demo.py --output runs/continue
 
 hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
-	$(BIN)/python tools/study.py configs/studies/hybrid --output runs/hybrid
+	$(BIN)/python tools/experiments/study.py configs/studies/hybrid --output runs/hybrid
 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
-	$(BIN)/python tools/study.py configs/studies/ablation --output runs/ablation
+	$(BIN)/python tools/experiments/study.py configs/studies/ablation --output runs/ablation
 
 race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
-	$(BIN)/python tools/race.py configs/race --output runs/race
+	$(BIN)/python tools/experiments/race.py configs/race --output runs/race
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -64,11 +64,11 @@ fix: $(STAMP)  ## repair what lint and format can
 objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
 	$(BIN)/python -m tests.pipeline.objectives.golden
 	$(BIN)/python -m tests.pipeline.groupings.test_grouping_bytes
-	$(BIN)/python tools/make_gallery.py
+	$(BIN)/python tools/website/make_gallery.py
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
-	$(BIN)/python tools/make_gallery.py
-	$(BIN)/python tools/draw_flow.py --output docs/pictures/flow.svg
+	$(BIN)/python tools/website/make_gallery.py
+	$(BIN)/python tools/website/draw_flow.py --output docs/pictures/flow.svg
 
 # The first three need files, a run or a GPU; the pages that show their figures have the commands.
 GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py harness.py)

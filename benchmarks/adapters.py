@@ -22,9 +22,10 @@ from benchmarks.harness import figure, parser, print_table, resident_bytes, writ
 import torch
 from torch import Tensor
 
-from model.adaptation import add_adapter, freeze_base
-from model.build import Model, build_model
-from model.config import ModelConfig, PositionConfig
+from clozeline.model.adaptation import add_adapter, freeze_base
+from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 
 CASES: dict[str, dict[str, Any] | None] = {
     "full": None,

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.harness import ROOT, parser, print_table, write_json
 
 from benchmarks.zero_stages import LENGTH, write_shards
-from train.logs.journal import read_lines
+from clozeline.train.logs.json_lines import read_lines
 
 EVERY = 10
 LATER = (2, 3, 4)

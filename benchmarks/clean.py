@@ -22,15 +22,18 @@ from benchmarks.harness import best_seconds, figure, parser, print_figures, writ
 import psutil
 
 from benchmarks.peers.datatrove_steps import PEER, ask
-from pipeline.config import validate
-from pipeline.execution.order import stage_of
-from pipeline.execution.unit_record import Output
-from pipeline.recipe import Recipe
-from pipeline.registry import choose
-from pipeline.text.text_statistics import TextStatistics
+from clozeline.configuration.config import validate
+from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.registry import choose
 
 RUNS = 5
-FILTERS = [choose("pipeline.filters", name).build() for name in ("gopher_quality", "c4_quality", "gopher_repetition")]
+FILTERS = [
+    choose("clozeline.pipeline.clean.filters", name).build()
+    for name in ("gopher_quality", "c4_quality", "gopher_repetition")
+]
 MENU = "".join(f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></li>" for n in range(150))
 
 

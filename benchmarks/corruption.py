@@ -19,16 +19,16 @@ from benchmarks.harness import best_seconds, figure, parser, print_table, verdic
 
 import numpy as np
 
-from pipeline import registry
-from pipeline.config import validate
-from pipeline.execution.order import stage_of
-from pipeline.execution.unit_record import Output
-from pipeline.objectives import Objective, build_objective
-from pipeline.objectives.mixture import Mixture
-from pipeline.recipe import Recipe
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import ColumnSpec, write_manifest, write_shard
-from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
+from clozeline import registry
+from clozeline.configuration.config import validate
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.objectives.mixture import Mixture
+from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
 
@@ -183,7 +183,7 @@ def stage(documents: int) -> float:
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
     """Run the first unit of a pass, save its record for the manifest pass, and return its counts."""
-    from pipeline.execution.unit_record import UnitRecord
+    from clozeline.pipeline.execution.unit_record import UnitRecord
 
     counts: Mapping[str, Any] = work.run(0, output)
     UnitRecord(work.name, 0, "", "ok", dict(counts), output.files).save(output.folder)
@@ -225,7 +225,7 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
     def add(case: str, ours: float, target: float, peer: float | None = None, peer_name: str = "") -> None:
         figures.append(figure(case, "million tokens/s", ours, peer, peer_name, target, holds=ours >= target))
 
-    for name in registry.names("pipeline.objectives"):
+    for name in registry.names("clozeline.pipeline.corrupt.objectives"):
         ours, target = kernel(build_objective(name, words), rows), _TARGETS.get(name, 0.0)
         if name not in _COLLATED:
             add(name, ours, target)

@@ -19,12 +19,12 @@ from pydoc_data.topics import topics
 from benchmarks.harness import figure, parser, print_figures, write_json
 
 from benchmarks.peers.datatrove_steps import PEER, ask
-from pipeline.dedup.exact_passes import ExactHashes
-from pipeline.dedup.near_passes import NearSignatures, SignatureFacts
-from pipeline.dedup.parts import Parts
-from pipeline.documents.document import Document, document_uid
-from pipeline.documents.files import write_documents
-from pipeline.execution.unit_record import Output
+from clozeline.pipeline.dedup.exact_passes import ExactHashes
+from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureFacts
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.files import write_documents
 
 DOCUMENT_CHARACTERS = 2700
 RUNS = 3

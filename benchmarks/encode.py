@@ -28,13 +28,13 @@ import numpy as np
 import sentencepiece
 import tokenizers
 
-from pipeline import registry
-from pipeline.documents.document import Document
-from pipeline.encode.tokenise import token_documents
-from pipeline.published.exporting import export_tokenizer
-from pipeline.published.importing import import_tokenizer
-from pipeline.registry import choose
-from pipeline.tokenizers import load_tokenizer, save_tokenizer, trainable
+from clozeline import registry
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.tokenize.encode.tokenize_documents import token_documents
+from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
+from clozeline.registry import choose
 
 BATCH = 256
 TARGET = 0.9
@@ -60,7 +60,7 @@ def documents(megabytes: float) -> list[Document]:
 
 
 def train(name: str, texts: Texts, size: int, folder: Path) -> Path:
-    kind = registry.find("pipeline.tokenizers", name)
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
     save_tokenizer(kind.train(texts[::4], kind.Options(size=size), folder), name, folder)
     return folder
 
@@ -101,7 +101,7 @@ def load_peer(folder: Path) -> Encode:
 
 def load_stage(folder: Path) -> Callable[[Sequence[Document]], Any]:
     """Return what the stage does with a batch: ids, offsets and sentence starts."""
-    tokenizer, splitter = load_tokenizer(folder), choose("pipeline.sentences", "regex").build()
+    tokenizer, splitter = load_tokenizer(folder), choose("clozeline.pipeline.text.sentences", "regex").build()
     return lambda batch: list(token_documents(batch, tokenizer, splitter))
 
 

@@ -23,9 +23,9 @@ from benchmarks.harness import parser, print_table, write_json
 import xxhash
 
 from benchmarks.peers.datatrove_steps import PEER, ask
-from pipeline.registry import choose
-from pipeline.text.normal_form import normalise
-from pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.registry import choose
 
 TARGET = 99.5
 _PUBLISHED_MARKS = [".", "?", "!", '"', "'"]
@@ -77,7 +77,7 @@ def compare(
 ) -> Iterator[tuple[str, int, int, list[str]]]:
     """Yield per filter its name, the number of texts that agree, of edits that agree, and the differences."""
     for name, entry in _FILTERS.items():
-        judge = choose("pipeline.filters", entry).build().judge
+        judge = choose("clozeline.pipeline.clean.filters", entry).build().judge
         reasons = edits = 0
         differences = []
         for text, (reason, left) in zip(texts, theirs[name.split(",")[0]], strict=True):
@@ -95,7 +95,7 @@ def compare(
 
 def record(python: str, path: Path) -> None:
     """Write the peer's verdicts and words for the tests' documents."""
-    from tests.pipeline.filters.documents import digest, documents
+    from tests.pipeline.clean.filters.documents import digest, documents
 
     texts = documents(400)
     chunks = sorted({chunk for text in texts for chunk in text.split() if len(chunk) < 100})

@@ -28,16 +28,16 @@ from benchmarks.harness import ROOT, figure, parser, system_load, write_json
 import torch
 import transformers
 
-import train.run
+import clozeline.train.run
 from benchmarks.trainer import SKIPPED, Clock, Ticking, tick_our_steps, train_with_transformers
-from pipeline.config import config_file, load_config
-from pipeline.shards import open_shards
-from tools.lib.small_bert import small_vocabulary
-from train.config import TrainConfig
-from train.distributed import World, start
-from train.logs.journal import read_lines
-from train.loop import Run
-from train.stream.stream import Stream
+from clozeline.configuration.config import config_file, load_config
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.experiments.trainings.small_bert import small_vocabulary
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World, start
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.loop import Run
 
 TARGET = 0.9
 BATCH = 32
@@ -75,7 +75,7 @@ def publish(folder: Path, text: str, dim: int, layers: int, dropout: float) -> N
 def make_set(train_file: Path, model: Path, output: Path) -> Path:
     """Make the rows of the task with the tokenizer of the model."""
     words = [f"input=[{{path: {train_file}, source: train}}]", f"tokenizer.path={model}", f"output={output}"]
-    command = [sys.executable, "-m", "pipeline.tasks", "--config", "recipe:tasks/sst2", *words]
+    command = [sys.executable, "-m", "clozeline.pipeline.tasks", "--config", "recipe:tasks/sst2", *words]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return output / "tasks" / "sst2" / "train" / "manifest.json"
 
@@ -91,7 +91,7 @@ def our_settings(model: Path, shards: Path, output: Path, steps: int, dropout: f
 
 
 def train_ours(config: TrainConfig, world: World) -> Trained:
-    trained, begin = Trained(), train.run.train
+    trained, begin = Trained(), clozeline.train.run.train
 
     def keep_head_and_train(run: Run, state: Any) -> Any:
         for name, value in run.engine.model.state_dict().items():
@@ -99,8 +99,8 @@ def train_ours(config: TrainConfig, world: World) -> Trained:
                 trained.head[name.removeprefix("heads.classification.classifier.")] = value.clone()
         return begin(run, state)
 
-    with tick_our_steps(trained.clock), patch.object(train.run, "train", keep_head_and_train):
-        train.run.run(config, joined=world)
+    with tick_our_steps(trained.clock), patch.object(clozeline.train.run, "train", keep_head_and_train):
+        clozeline.train.run.run(config, joined=world)
     trained.losses = [line["loss"] for line in read_lines(Path(config.output) / "metrics.jsonl")]
     return trained
 

@@ -48,12 +48,12 @@ from benchmarks.model import (
     packed_rows,
     short_rows,
 )
-from model.build import Model, build_model
-from model.config import ModelConfig
-from model.label_capacity import pad_labels
-from model.layer_calls import compile_heads, compile_layers, recompute_layers
-from model.settling import settle
-from train.logs.peak import peak_of
+from clozeline.model.build import Model, build_model
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.logs.peak_flops import peak_of
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
 TINY_VOCABULARY = 30_000

@@ -31,8 +31,8 @@ import torch
 import yaml
 from pydantic import TypeAdapter
 
-from model.build import build_model
-from model.config import ModelConfig
+from clozeline.model.build import build_model
+from clozeline.model.configuration.model_config import ModelConfig
 
 VOCABULARY = {"bert_base": 30522, "tinybert_6": 30522, "gpt2_small": 50257, "t5_base": 32128}
 LABELS = 0.15

@@ -22,10 +22,10 @@ from benchmarks.harness import Claim, finish, parser, print_table, resident_byte
 import numpy as np
 
 from benchmarks.peers.clozeline import BLOCK_ROWS, finish_set
-from pipeline.shards import Block, ShardInfo
-from pipeline.shards.index import read_index
-from pipeline.shards.manifest import Manifest
-from train.stream.order import BlockOrder, LogicalBlocks
+from clozeline.pipeline.shards import Block, ShardInfo
+from clozeline.pipeline.shards.index import read_index
+from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
 _ROW_BYTES = 1057
 _SAMPLED_RANKS = 50

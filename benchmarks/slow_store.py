@@ -18,8 +18,8 @@ from benchmarks.harness import Claim, finish, parser
 
 from benchmarks.peers.clozeline import write_set
 from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
-from pipeline.shards import ShardSet, open_shards
-from train.stream.stream import Stream
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.train.data.stream.stream import Stream
 
 _LATENCY_S = 0.05
 _SHARE = 0.9

@@ -16,10 +16,10 @@ from pathlib import Path
 from benchmarks.harness import parser, print_table, write_json
 
 from benchmarks.encode import documents
-from pipeline.__main__ import stage_main
-from pipeline.dedup.component_passes import Levels
-from pipeline.dedup.parts import Parts, ranges_of
-from pipeline.execution.exchange import Exchange
+from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.dedup.component_passes import Levels
+from clozeline.pipeline.dedup.parts import Parts, ranges_of
+from clozeline.pipeline.execution.exchange import Exchange
 
 _RECIPE = """
 corpus: small_files

@@ -19,9 +19,9 @@ from benchmarks.harness import parser, print_table, system_load, write_json
 
 from benchmarks.filters import natural_texts
 from benchmarks.small_files import stage_seconds
-from pipeline.documents.files import read_documents
-from pipeline.execution.order import stages_of
-from pipeline.recipe import load_recipe
+from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.recipe import load_recipe
 
 _RECIPE = """
 corpus: stages

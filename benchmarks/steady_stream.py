@@ -21,8 +21,8 @@ import torch
 
 from benchmarks.peers.clozeline import LANES, write_set
 from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
-from pipeline.shards import open_shards
-from train.stream.stream import Stream
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.data.stream.stream import Stream
 
 _WARM_BLOCKS = 500
 """Blocks after which every buffer has its final size."""

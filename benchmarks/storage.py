@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks.corruption import samples, vocabulary
 from benchmarks.peers import records
 from benchmarks.peers.clozeline import BLOCK_ROWS, origins
-from pipeline.objectives import build_objective
-from pipeline.rows import FIXED_COLUMNS, Ragged, Rows
-from pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
 
 _LENGTH = 512
 _ENTRIES: tuple[dict[str, Any], ...] = (

@@ -32,17 +32,17 @@ import torch
 import transformers
 
 from benchmarks.zero_stages import LENGTH, write_shards, write_training
-from model.build import build_model
-from pipeline.config import load_config
-from pipeline.shards import open_shards
-from train.config import TrainConfig
-from train.distributed import World, start
-from train.logs.journal import read_lines
-from train.logs.recorder import Recorder
-from train.run import run
-from train.stream.collate import Batch
-from train.stream.stream import Stream
-from train.weights.parameter_groups import parameter_groups
+from clozeline.configuration.config import load_config
+from clozeline.model.build import build_model
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Batch
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World, start
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.recorder import Recorder
+from clozeline.train.optim.weights.parameter_groups import parameter_groups
+from clozeline.train.run import run
 
 BARE_TARGET = 1.10
 RENDEZVOUS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

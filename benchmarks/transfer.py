@@ -5,7 +5,7 @@
 Each task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file. Without a test file, a share of
 the rows (`--test`) becomes one that shares no document with the rest, or no text if the file names no documents.
 Training rows are drawn from the rest; those with fewer labels are a subset of those with more. Every cell of the table
-is an output of `tools/finetune.py`, which has the scores of all seeds; run the same command again to resume.
+is an output of `tools/experiments/finetune.py`, which has the scores of all seeds; run the same command again to resume.
 `--change NAME:KEY=VALUE` sets a key of a task's training. The table shows mean and deviation over seeds, the best
 baseline, and the one-sided p of Welch's t test over seeds that `all` is above another start.
 """
@@ -25,16 +25,16 @@ from benchmarks.harness import ROOT, parser, print_table, write_json
 import yaml
 from scipy.stats import ttest_ind
 
-from pipeline.config import config_file
-from pipeline.formats.limits import Limits
-from pipeline.registry import choose
-from pipeline.seeding import keyed_hash
-from pipeline.task_readers import Refused, TaskReader
-from pipeline.task_readers._lines import text_lines
-from pipeline.task_readers._whole_json import read_whole_json
-from pipeline.tasks.carving import carved
-from tools.experiments.comparison import mean_and_deviation
-from tools.experiments.finetuning_scores import read_scored
+from clozeline.configuration.config import config_file
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.carved_splits import carved
+from clozeline.pipeline.tasks.readers import Refused, TaskReader
+from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.pipeline.tasks.readers._whole_json import read_whole_json
+from clozeline.registry import choose
+from clozeline.seeding import keyed_hash
+from clozeline.tools.experiments.trainings.comparison import mean_and_deviation
+from clozeline.tools.experiments.trainings.finetuning_scores import read_scored
 
 STARTS: Final = ("all", "embeddings", "random")
 BATCH: Final = 16
@@ -53,7 +53,7 @@ def reader_of(task: str) -> TaskReader:
     """Return the reader of a task's recipe, with its options."""
     recipe = yaml.safe_load(config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml").read_text(encoding="utf-8"))
     options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
-    reader: TaskReader = choose("pipeline.task_readers", options).build(Limits())
+    reader: TaskReader = choose("clozeline.pipeline.tasks.readers", options).build(Limits())
     return reader
 
 
@@ -102,7 +102,7 @@ def tune(body: Path, task: str, files: Sequence[Path], output: Path, begin: str,
     words += [f"checkpoint.every={steps}", "log.tensorboard=false", "zero.stage=0", f"data.micro_batch={BATCH}"]
     words += [f"tasks.reader.task={task}"] if task in OF_GLUE else []
     words += [change.removeprefix(f"{task}:") for change in options.change if change.startswith(f"{task}:")]
-    subprocess.run([sys.executable, ROOT / "tools/finetune.py", str(body), *words], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, ROOT / "tools/experiments/finetune.py", str(body), *words], check=True, cwd=ROOT)
 
 
 def cells(output: Path, tasks: Sequence[str], counts: Sequence[int]) -> Iterator[dict[str, Any]]:

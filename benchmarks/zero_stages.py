@@ -24,13 +24,13 @@ from benchmarks.harness import ROOT, figure, parser, print_table, write_json
 import numpy as np
 import yaml
 
-from pipeline.config import load_config
-from pipeline.execution.unit_record import Output
-from pipeline.rows import FIXED_COLUMNS, Ragged, Rows
-from pipeline.shards import ColumnSpec, fixed_columns, write_manifest, write_shard
-from train.config import TrainConfig
-from train.cost_estimate import estimate_memory
-from train.logs.journal import read_lines
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, fixed_columns, write_manifest, write_shard
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.cost_estimate import estimate_memory
+from clozeline.train.logs.json_lines import read_lines
 
 RANKS = 2
 STAGES = (0, 1, 2, 3)

@@ -55,9 +55,9 @@ def commands() -> dict[str, dict[str, Command]]:
     stages = {path.parent.name: path.with_name("stage.py") for path in sorted(pipeline.glob("*/__main__.py"))}
     scripts = [path for path in sorted(tools.glob("*.py")) if not path.name.startswith("_")]
     return {
-        "all stages of a recipe": {"pipeline": Command("pipeline.__main__", pipeline / "__main__.py")},
+        "all stages of a recipe": {"pipeline": Command("clozeline.pipeline.__main__", pipeline / "__main__.py")},
         "one stage": {_dashed(name): Command(f"pipeline.{name}.__main__", file) for name, file in stages.items()},
-        "training": {"train": Command("train.main", HOME / "train" / "main.py")},
+        "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
         "tools": {_dashed(path.stem): Command(f"tools.{path.stem}", path) for path in scripts},
     }
 
@@ -121,7 +121,7 @@ def _where(arguments: list[str]) -> None:
 
 
 def _help() -> str:
-    from pipeline.execution.order import all_stages  # takes a second, which no other command needs
+    from clozeline.pipeline.execution.stage_order import all_stages  # takes a second, which no other command needs
 
     place = {_dashed(name): number for number, name in enumerate(all_stages())}
     folder = HOME / "configs" / "recipes"

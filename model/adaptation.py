@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.adapters import Adapter
-from model.build import Model
-from model.configuration.adapter import AdapterConfig
-from model.draws import own_generator
-from model.errors import ConfigurationError, WeightsError
-from model.initialisation import laws
-from model.registry import find
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.adapters import Adapter
+from clozeline.model.build import Model
+from clozeline.model.configuration.adapter import AdapterConfig
+from clozeline.model.initialization import laws
+from clozeline.model.parameters.initial_values import own_generator
+from clozeline.registry import find
 
 
 def add_adapter(model: Model, name: str, given: AdapterConfig | Mapping[str, Any] | str, *, seed: int = 0) -> Adapter:
@@ -46,7 +46,7 @@ def add_adapter(model: Model, name: str, given: AdapterConfig | Mapping[str, Any
         config = AdapterConfig.of(given)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    adapter: Adapter = find("model.adapters", config.name)(config.options, model.family)
+    adapter: Adapter = find("clozeline.model.adapters", config.name)(config.options, model.family)
     model.adapters[name] = adapter
     drawn = laws(adapter, model.config)
     with torch.no_grad():

@@ -9,18 +9,18 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from model.adapters import Adapter
-from model.config import ModelConfig
-from model.errors import BatchError, ConfigurationError
-from model.families import Family, View
-from model.heads import Head
-from model.initialisation import initialise
-from model.layers.scalar_mix import ScalarMix
-from model.layers.vocabulary import padded_rows
-from model.loss import Loss
-from model.registry import find
-from model.settling import settle
-from model.whole_shapes import WHOLE, Placement, whole_shape
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.adapters import Adapter
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family, View
+from clozeline.model.heads import Head
+from clozeline.model.initialization import initialise
+from clozeline.model.layers.scalar_mix import ScalarMix
+from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.model.loss import Loss
+from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.registry import find
 
 
 class Model(nn.Module):
@@ -32,12 +32,12 @@ class Model(nn.Module):
         super().__init__()
         rows = padded_rows(vocab_size, config.vocab_multiple)
         self.vocab_size = vocab_size
-        self.family: Family = find("model.families", config.family)(config, rows)
+        self.family: Family = find("clozeline.model.families", config.family)(config, rows)
         self.use_heads(config, build_heads(config, self.family, vocab_size))
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
         self.adapter_in_use: str | None = None
         if (chosen := config.adapter) is not None:
-            self.adapters[chosen.name] = find("model.adapters", chosen.name)(chosen.options, self.family)
+            self.adapters[chosen.name] = find("clozeline.model.adapters", chosen.name)(chosen.options, self.family)
             self.use_adapter(chosen.name)
         self.recount()
 
@@ -152,7 +152,7 @@ class Model(nn.Module):
 
 def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:
     """Return the heads of a configuration, which read a family and share its table where they are tied."""
-    kinds = {name: find("model.heads", name) for name in config.heads}
+    kinds = {name: find("clozeline.model.heads", name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
     own = {name: config if read is family.config else replace(read, heads=config.heads) for name, read in sizes.items()}
     heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}

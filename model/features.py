@@ -8,9 +8,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.errors import ConfigurationError
-from model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
 """Names of layers, besides their numbers: the token table, without context; the last layer; the last four beside each

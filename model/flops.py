@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from model.config import ModelConfig
-from model.whole_shapes import whole_shape
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.parameters.sharding import whole_shape
 
 
 def matrix_flops(*modules: nn.Module) -> float:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from model.errors import BatchError
+from clozeline.errors import BatchError
 
 IGNORED = -100
 """Label id without loss, as in torch's cross entropy; a head counts no such label."""

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.command import (
+from clozeline.command import (
     Parser,
     Terminal,
     guarded,
@@ -16,19 +16,19 @@ from pipeline.command import (
     program_name,
     stopping_at_signals,
 )
-from pipeline.config import config_file
-from pipeline.errors import StorageError
-from pipeline.execution.order import all_stages, check_recipe, stage_of, stages_of
-from pipeline.execution.plan import Plan, load_plan
-from pipeline.execution.progress import Progress
-from pipeline.execution.report import earlier_report, write_run_report
-from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
-from pipeline.execution.summary_table import print_table
-from pipeline.recipe import Recipe, load_recipe
+from clozeline.configuration.config import config_file
+from clozeline.errors import StorageError
+from clozeline.pipeline.execution.plan import Plan, load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.report import earlier_report, write_run_report
+from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
+from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
+from clozeline.pipeline.execution.summary_table import print_table
+from clozeline.pipeline.recipe import Recipe, load_recipe
 
 _ALGORITHMS: Final = (
-    ("input", "reader", "pipeline.readers"),
-    ("executor.options", "executor.name", "pipeline.executors"),
+    ("input", "reader", "clozeline.pipeline.ingest.readers"),
+    ("executor.options", "executor.name", "clozeline.pipeline.execution.executors"),
 )
 """Algorithms whose options are beside other keys of a recipe."""
 

@@ -23,13 +23,13 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from pipeline.config import STRICT, load_config, validate
-from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.errors import ConfigurationError
-from pipeline.formats.limits import Limits
-from pipeline.readers import check_options
-from pipeline.registry import Chosen, choose
-from pipeline.synonyms import SYNONYMS
+from clozeline.configuration.config import STRICT, load_config, validate
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.synonyms import SYNONYMS
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import check_options
+from clozeline.registry import Chosen, choose
 
 
 def stage_names() -> list[str]:
@@ -102,7 +102,7 @@ class ExecutorConfig:
 
     def chosen(self) -> Chosen:
         """Return the executor with its validated options."""
-        return choose("pipeline.executors", {**self.options, "name": self.name})
+        return choose("clozeline.pipeline.execution.executors", {**self.options, "name": self.name})
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

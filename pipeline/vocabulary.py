@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.files import parse_json
-from pipeline.repair import repair_of
-from pipeline.sealed_json import sealed, unsealed
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import parse_json
+from clozeline.repair import repair_of
+from clozeline.sealed_json import sealed, unsealed
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128

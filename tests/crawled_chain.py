@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.tools.website.crawl.walk import CrawlSettings
+from clozeline.tools.website.crawl_site import crawl_to_file
 from tests.loopback_site import HTML, Site
 from tests.pipeline.miniature import text
-from tools.crawl.walk import CrawlSettings
-from tools.crawl_site import crawl_to_file
 
 ROOT = Path(__file__).parents[1]
 PAGES = 60

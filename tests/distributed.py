@@ -229,7 +229,7 @@ def _serve(environment: Mapping[str, str], pipe: Connection) -> None:
     os.environ.update(environment)
     import torch
 
-    from train.distributed import start
+    from clozeline.train.distributed.process_group import start
 
     torch.set_num_threads(1)
     world = start()

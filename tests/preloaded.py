@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 import torch._dynamo  # loaded by the first optimizer otherwise
 
-import train.command
-from pipeline.charts import canvas
-from train.distributed import load_deepspeed
+from clozeline.report.charts import canvas
+from clozeline.train.distributed.process_group import load_deepspeed
 
 torch.set_num_threads(1)
 load_deepspeed()

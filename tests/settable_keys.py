@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import load_config, to_plain
-from pipeline.configuration.strict_yaml import parse_yaml
-from pipeline.errors import ConfigurationError
-from pipeline.registry import names
+from clozeline.configuration.config import load_config, to_plain
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ConfigurationError
+from clozeline.registry import names
 
 OF_KIND = {
     "int": ("64", "4", "2", "1", "5000"),
@@ -23,9 +23,9 @@ OF_KIND = {
     "auto": ("auto",),
 }
 """Values to try for a type as `--help` names it."""
-REGISTRIES = ("pipeline.readers", "pipeline.extractors", "pipeline.filters", "pipeline.languages", "pipeline.sentences",
-              "pipeline.objectives", "pipeline.tokenizers", "train.optimizers", "train.schedules",
-              "model.adapters")  # fmt: skip
+REGISTRIES = ("clozeline.pipeline.ingest.readers", "clozeline.pipeline.clean.extractors", "clozeline.pipeline.clean.filters", "clozeline.pipeline.clean.languages", "clozeline.pipeline.text.sentences",
+              "clozeline.pipeline.corrupt.objectives", "clozeline.pipeline.tokenize.tokenizers", "clozeline.train.optim.optimizers", "clozeline.train.optim.schedules",
+              "clozeline.model.adapters")  # fmt: skip
 
 
 def unsettable(

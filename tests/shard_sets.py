@@ -11,11 +11,11 @@ from typing import Any
 import fsspec
 import numpy as np
 
-from pipeline.execution.unit_record import Output
-from pipeline.rows import Ragged, Rows
-from pipeline.seeding import mix
-from pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
-from pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.seeding import mix
 
 TOKENIZER = {
     "name": "byte_bpe",

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from model.config import ModelConfig
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError
-from pipeline.execution.order import check_recipe
-from pipeline.recipe import Recipe, load_recipe
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.tools.experiments.trainings.race_rules import Entry, Race
+from clozeline.tools.experiments.trainings.study_plan import Study, Variant
+from clozeline.tools.runs.prompting.template import Template
+from clozeline.train.configuration.config import TrainConfig
 from tests.pipeline.corruption_cases import vocabulary
-from tools.experiments.race_rules import Entry, Race
-from tools.experiments.study_plan import Study, Variant
-from tools.prompting.template import Template
-from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

@@ -19,16 +19,15 @@ import pytest
 import yaml
 
 from clozeline.__main__ import commands as commands_of_clozeline
-from model.checkpoints._selection import map_of_type
-from model.registry import find
-from model.registry import names as model_names
-from pipeline.config import config_file, load_config
-from pipeline.execution.order import all_stages
-from pipeline.recipe import load_recipe
-from pipeline.registry import names
+from clozeline.configuration.config import config_file, load_config
+from clozeline.model.checkpoints._selection import map_of_type
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.registry import find, names
+from clozeline.registry import names as model_names
+from clozeline.tools.website.gallery.training import training_rows
+from clozeline.train.configuration.config import TrainConfig
 from tests.crawled_chain import Chain
-from tools.gallery.training import training_rows
-from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -83,7 +82,7 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 @functools.cache
 def help_of(module: str) -> str:
     """Return the help of a module; the trainer, which leaves without the interpreter's end, runs in its own process."""
-    if module == "train.main":
+    if module == "clozeline.train.main":
         command = [sys.executable, "-m", module, "--help"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     place, printed = ROOT / module.replace(".", "/"), io.StringIO()
@@ -120,7 +119,7 @@ def check_pipeline(words: list[str]) -> None:
 
 
 def check_training(words: list[str]) -> None:
-    check_options(help_of("train.main"), words[words.index("train/main.py") :])
+    check_options(help_of("clozeline.train.main"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from it.
@@ -145,7 +144,7 @@ def check_clozeline(words: list[str]) -> None:
     """A subcommand is what it starts in the repository."""
     known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
     module = known[words[1]].module
-    if module == "train.main":
+    if module == "clozeline.train.main":
         check_training(["python", "train/main.py", *words[2:]])
     elif module.startswith("tools."):
         check_options(help_of(module), words[2:])
@@ -237,8 +236,10 @@ def test_the_pages_name_every_algorithm_of_a_kind_that_they_list() -> None:
     operations, overview = ((ROOT / "docs" / page).read_text() for page in ("operations.md", "how-it-works.md"))
     table = operations[operations.index("| reader | files |") : operations.index("Of a folder, hidden files")]
     first_cells = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
-    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == set(names("pipeline.readers"))
-    missing = [name for name in names("pipeline.groupings") if f"`{name}`" not in overview]
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == set(
+        names("clozeline.pipeline.ingest.readers")
+    )
+    missing = [name for name in names("clozeline.pipeline.group.groupings") if f"`{name}`" not in overview]
     assert not missing
 
 
@@ -249,7 +250,7 @@ def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
     count = re.search(r"(\d+) published models come with a data recipe and a training recipe", text)
     assert count is not None
     assert int(count[1]) == len(published) == len(trained)
-    objectives = names("pipeline.objectives")
+    objectives = names("clozeline.pipeline.corrupt.objectives")
     untrained = {name for name in objectives if all(row[3].startswith("none yet") for row in training_rows(name))}
     section = text[text.index("## Not there yet") :]
     assert set(re.findall(r"`(\w+)`", section)) & set(objectives) == untrained
@@ -279,7 +280,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells: list[str]) -> None:
         with_heads = ", ".join(one.name for one in key_map.classes)
         assert classes == f"`{key_map.model_type}`: {with_heads}" + (f"; {key_map.bare}" if key_map.bare else "")
     assert families == {family}
-    assert find("model.families", family).architecture == architecture
+    assert find("clozeline.model.families", family).architecture == architecture
     assert set(heads.split(", ")) == found
 
 
@@ -288,9 +289,11 @@ def test_every_file_of_a_model_is_in_one_row_of_the_page() -> None:
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
     assert sorted([*recipes, "demo", "tasks"]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
     assert sorted(", ".join(sizes).split(", ")) == sorted(path.stem for path in (CONFIGS / "models").iterdir())
-    types = [find("model.checkpoints", name).model_type for name in model_names("model.checkpoints")]
+    types = [
+        find("clozeline.model.checkpoints", name).model_type for name in model_names("clozeline.model.checkpoints")
+    ]
     assert sorted(cell.split("`")[1] for cell in classes) == sorted(types)
-    assert {row[1] for row in rows} == set(model_names("model.families"))
+    assert {row[1] for row in rows} == set(model_names("clozeline.model.families"))
 
 
 def test_links_between_pages() -> None:

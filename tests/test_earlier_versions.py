@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.shards import ShardSet, open_shards
-from pipeline.vocabulary import Vocabulary
-from tools.lib.stored_objective import stored_objective
-from tools.validate_shards import validate
-from train.run_directory import read_config
-from train.stream.stream import Stream
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.tools.shards.contents.stored_objective import stored_objective
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.startup.run_directory import read_config
 
 ROOT = Path(__file__).parents[1]
 EARLIER = ROOT / "tests" / "data" / "earlier_version"

@@ -70,7 +70,7 @@ def test_stopped_and_continued_it_repeats_every_loss(
 def test_the_model_fills_a_mask(
     straight: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tools.fill_mask import main
+    from clozeline.tools.runs.fill_mask import main
 
     assert main([str(straight[0]), "--text", "They were all in the <mask> that day.", "--heldout", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()

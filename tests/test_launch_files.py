@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
+from clozeline.configuration.config import load_config
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.status import read_status
 from tests.distributed import ROOT, RankPool, free_port
 from tests.launchers import PDSH, SRUN, noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_run import logged, start
-from train.config import TrainConfig
-from train.logs.status import read_status
 
 LAUNCH = ROOT / "configs" / "launch"
 SCRIPTS = sorted(LAUNCH.glob("*.sh"))

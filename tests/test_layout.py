@@ -80,7 +80,7 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_stages_are_verbs_with_a_command() -> None:
-    from pipeline.execution.order import all_stages
+    from clozeline.pipeline.execution.stage_order import all_stages
 
     folders = {path.parent.name for path in (ROOT / "pipeline").glob("*/__main__.py")}
     assert folders == set(all_stages())
@@ -135,8 +135,8 @@ UNTESTED = {
         (f"pipeline/{stage}/counts.py" for stage in ("balance", "corrupt", "dedup", "encode", "group", "tasks")),
         "types alone",
     ),
-    "pipeline/arrays.py": "types alone",
-    "model/errors.py": "classes without code",
+    "clozeline/arrays.py": "types alone",
+    "clozeline/errors.py": "classes without code",
     "train/main.py": "an entry, started by the tests of runs",
 }
 """Modules without a test at their path, and why."""

@@ -9,8 +9,8 @@ from pydoc_data.topics import topics
 
 import tokenizers
 
-from pipeline.__main__ import main as run_pipeline
-from pipeline.shards import open_shards
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
 
 
 def sentences(count: int) -> list[str]:

@@ -84,7 +84,7 @@ def test_packages_do_not_pull_each_other_in(package: str, forbidden: str) -> Non
     code = (
         f"import importlib, pkgutil, sys, {package}\n"
         f"for module in pkgutil.walk_packages({package}.__path__, '{package}.'):\n"
-        "    if not module.name.endswith('__main__') and module.name != 'train.main':\n"
+        "    if not module.name.endswith('__main__') and module.name != 'clozeline.train.main':\n"
         "        importlib.import_module(module.name)\n"
         f"print(*sorted(set(sys.modules) & set('{forbidden}'.split())))\n"
     )

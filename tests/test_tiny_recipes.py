@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.__main__ import main as run_pipeline
-from pipeline.shards import open_shards
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "configs" / "recipes"

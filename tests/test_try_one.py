@@ -61,7 +61,7 @@ def test_what_ran_is_said() -> None:
     command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "in tests/pipeline/sentences/test_splitter.py" in done.stdout
-    assert "in tests/pipeline/sentences/test_lines.py" in done.stdout
+    assert "in tests/pipeline/text/sentences/test_splitter.py" in done.stdout
+    assert "in tests/pipeline/text/sentences/test_lines.py" in done.stdout
     assert "test_regex.py" not in done.stdout
-    assert "pipeline/sentences/lines.py: " in done.stdout.splitlines()[-1]
+    assert "pipeline/text/sentences/lines.py: " in done.stdout.splitlines()[-1]

@@ -20,7 +20,7 @@ import pytest
 from tests.registries import ROOT, algorithms, registries
 
 TESTS = ROOT / "tests"
-LISTED_BY = {"pipeline.tokenizers": ("trainable",)}
+LISTED_BY = {"clozeline.pipeline.tokenize.tokenizers": ("trainable",)}
 """Functions of the product that list a registry for tests."""
 RANKS = {"one_rank", "two_ranks"}
 """Fixtures of tests that start training processes: `make test` runs them."""
@@ -53,7 +53,7 @@ def own_tests(path: Path) -> Path:
 def contract_files(package: str, name: str) -> list[Path]:
     """Return the test files that may have a case of an algorithm.
 
-    They list its registry, themselves or by a constant of a module that tests share (`HEADS = names("model.heads")`),
+    They list its registry, themselves or by a constant of a module that tests share (`HEADS = names("clozeline.model.heads")`),
     or they are in the registry's folder and mention the name. Tests of training are left to `make test`, except those
     of the trainer's own registries.
     """

@@ -12,21 +12,19 @@ from typing import Final
 
 import torch
 
-from model.errors import ModelError
-from pipeline.command import Parser, keys_of, print_keys, program_name
-from pipeline.config import config_file, load_config
-from pipeline.errors import ClozelineError, message_text
-from train.config import TrainConfig
-from train.errors import PEER_LOST, STOPPED
-from train.failures import explain
-from train.run import dry_run, run
-from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
+from clozeline.command import Parser, keys_of, print_keys, program_name
+from clozeline.configuration.config import config_file, load_config
+from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, ModelError, message_text
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.failures import explain
+from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
+from clozeline.train.run import dry_run, run
 
 _ALGORITHMS: Final = (
-    ("optimizer", "name", "train.optimizers"),
-    ("schedule", "name", "train.schedules"),
-    ("model.adapter", "name", "model.adapters"),
-    ("regularizer", "name", "train.regularizers"),
+    ("optimizer", "name", "clozeline.train.optim.optimizers"),
+    ("schedule", "name", "clozeline.train.optim.schedules"),
+    ("model.adapter", "name", "clozeline.model.adapters"),
+    ("regularizer", "name", "clozeline.train.optim.regularizers"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the

@@ -17,24 +17,24 @@ from typing import Any, Final, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from model.label_capacity import pad_labels
-from model.layer_calls import compile_heads, compile_layers, recompute_layers
-from model.loss import Loss
-from model.settling import settle
-from model.whole_shapes import WHOLE, Placement, whole_shape
-from pipeline.arrays import Int64
-from pipeline.seeding import keyed_hash
-from train.config import TrainConfig, check_world, zero_stage
-from train.distributed import World, load_deepspeed
-from train.logs.gradient_noise import MicroBatchSquares, Squares
-from train.logs.step_clock import StepClock
-from train.stream.labels import sample_words
-from train.weights.anchors import Anchors
-from train.weights.flats import grouped_flats, layout_of
-from train.weights.freezing import frozen_modules
-from train.weights.moving_average import MovingAverage
-from train.weights.parameter_groups import parameter_groups
-from train.weights.unfreezing import Unfreezing
+from clozeline.arrays import Int64
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.loss import Loss
+from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.seeding import keyed_hash
+from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
+from clozeline.train.data.stream.labels import sample_words
+from clozeline.train.distributed.process_group import World, load_deepspeed
+from clozeline.train.distributed.step_clock import StepClock
+from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
+from clozeline.train.optim.weights.anchor_weights import Anchors
+from clozeline.train.optim.weights.flat_buffers import grouped_flats, layout_of
+from clozeline.train.optim.weights.freezing import frozen_modules
+from clozeline.train.optim.weights.moving_average import MovingAverage
+from clozeline.train.optim.weights.parameter_groups import parameter_groups
+from clozeline.train.optim.weights.unfreezing import Unfreezing
 
 _LINEAR: Final = torch.nn.functional.linear
 """Function that stage 3 replaces in torch, from the construction of a model on."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from model.heads import Head
-from train.checkpoint.averages import averages_as_weights
-from train.engine import Engine, MicroBatch, add_sums
-from train.global_batch import next_global_batch, shares
-from train.stopping import StopRequest
-from train.stream.stream import Stream
-from train.watchdog import Watchdog
+from clozeline.model.heads import Head
+from clozeline.train.checkpoint.averaged_weights import averages_as_weights
+from clozeline.train.data.global_batch import next_global_batch, shares
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.distributed.watchdog import Watchdog
+from clozeline.train.engine import Engine, MicroBatch, add_sums
 
 
 @dataclass

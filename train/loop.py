@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from train.checkpoint.checkpoints import Checkpoints
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig
-from train.distributed import World
-from train.early_stopping import exhausted, judged, metric_value
-from train.engine import Engine, MicroBatch
-from train.errors import DivergedError
-from train.evaluate import Evaluation, HeldoutSet, evaluate
-from train.global_batch import BatchSource, next_batch_of_tokens
-from train.logs.profiling import Profiler
-from train.logs.recorder import Recorder
-from train.stopping import StopRequest
-from train.watchdog import Watchdog
+from clozeline.errors import DivergedError
+from clozeline.train.checkpoint.checkpoints import Checkpoints
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.global_batch import BatchSource, next_batch_of_tokens
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.distributed.watchdog import Watchdog
+from clozeline.train.engine import Engine, MicroBatch
+from clozeline.train.evaluate import Evaluation, HeldoutSet, evaluate
+from clozeline.train.logs.profiling import Profiler
+from clozeline.train.logs.recorder import Recorder
+from clozeline.train.optim.early_stopping import exhausted, judged, metric_value
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import NoReturn
 if not __package__:  # started as a file; replaced, not extended: files beside it would hide modules of the same name
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from train.stopping import leave_at_interrupt
+from clozeline.train.distributed.stopping import leave_at_interrupt
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Train, and end the process with the exit code."""
     leave_at_interrupt()
-    from train.command import main as train  # takes seconds
+    from clozeline.train.command import main as train  # takes seconds
 
     code = train(arguments)
     sys.stdout.flush()

@@ -10,52 +10,51 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from model.adaptation import freeze_base
-from model.build import Model, build_model
-from model.whole_shapes import WHOLE, Placement
-from pipeline.config import to_plain
-from pipeline.configuration.redaction import redacted, redacted_text
-from pipeline.errors import ConfigurationError
-from pipeline.seeding import keyed_hash
-from pipeline.shards import ShardSet
-from train.beginning.begin import Begin, find_begin
-from train.beginning.branch import branch_point, branched
-from train.beginning.initial_weights import fill, refuse_other_base
-from train.beginning.source_tokenizer import compare_tokenizers
-from train.beginning.spelling import spellings_of
-from train.checkpoint.checkpoints import Checkpoints, load
-from train.checkpoint.finding import newest_whole
-from train.checkpoint.state import TrainState
-from train.checkpoint.zero_partitions import set_anchors
-from train.config import TrainConfig, check_world, flatten
-from train.cost_estimate import estimate_cost, operations_per_second
-from train.distributed import World, describe_environment, device_of, start
-from train.early_stopping import check_metric, exhausted
-from train.engine import Engine, placement_of
-from train.errors import STOPPED
-from train.evaluate import HeldoutSet, batches_of_pass
-from train.logs.data_health import LoadingHealth
-from train.logs.display import Display
-from train.logs.journal import Journal
-from train.logs.lines import last_lines
-from train.logs.peak import Peak, peak_of
-from train.logs.profiling import Profiler
-from train.logs.recorder import Recorder, announcer, memory_by_rank
-from train.logs.report import closing_lines, write_report
-from train.logs.reporting import Reporting
-from train.logs.status import read_status
-from train.logs.trackers import check_tracker
-from train.loop import Run, train
-from train.run_directory import claim, refuse_output, settle, writing
-from train.sets.datasets import Datasets, open_datasets, open_stream
-from train.sets.task_answers import with_answers
-from train.sets.unread_columns import unread_lines
-from train.stopping import StopRequest
-from train.stream.phases import distinct_sets
-from train.stream.stream import Stream
-from train.watchdog import Watchdog
-from train.weights.anchors import check_anchors
-from train.weights.freezing import freeze
+from clozeline.configuration.config import to_plain
+from clozeline.configuration.redaction import redacted, redacted_text
+from clozeline.errors import STOPPED, ConfigurationError
+from clozeline.model.adaptation import freeze_base
+from clozeline.model.build import Model, build_model
+from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.pipeline.shards import ShardSet
+from clozeline.seeding import keyed_hash
+from clozeline.train.checkpoint.checkpoints import Checkpoints, load
+from clozeline.train.checkpoint.find_checkpoint import newest_whole
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.zero_partitions import set_anchors
+from clozeline.train.configuration.config import TrainConfig, check_world, flatten
+from clozeline.train.data.sets.datasets import Datasets, open_datasets, open_stream
+from clozeline.train.data.sets.task_answers import with_answers
+from clozeline.train.data.sets.unread_columns import unread_lines
+from clozeline.train.data.stream.phases import distinct_sets
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World, describe_environment, device_of, start
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.distributed.watchdog import Watchdog
+from clozeline.train.engine import Engine, placement_of
+from clozeline.train.evaluate import HeldoutSet, batches_of_pass
+from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
+from clozeline.train.logs.data_health import LoadingHealth
+from clozeline.train.logs.display import Display
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.logs.peak_flops import Peak, peak_of
+from clozeline.train.logs.profiling import Profiler
+from clozeline.train.logs.recorder import Recorder, announcer, memory_by_rank
+from clozeline.train.logs.report import closing_lines, write_report
+from clozeline.train.logs.reporting import Reporting
+from clozeline.train.logs.status import read_status
+from clozeline.train.logs.trackers import check_tracker
+from clozeline.train.loop import Run, train
+from clozeline.train.optim.early_stopping import check_metric, exhausted
+from clozeline.train.optim.weights.anchor_weights import check_anchors
+from clozeline.train.optim.weights.freezing import freeze
+from clozeline.train.startup.branch import branch_point, branched
+from clozeline.train.startup.initial_weights import fill, refuse_other_base
+from clozeline.train.startup.run_directory import claim, refuse_output, settle, writing
+from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.start_or_resume import Begin, find_begin
+from clozeline.train.startup.token_characters import spellings_of
 
 
 def dry_run(config: TrainConfig) -> int:

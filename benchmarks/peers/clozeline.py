@@ -25,7 +25,7 @@ Codec = Literal["none", "zstd"]
 class Ours(Loader):
     """A stream of one rank over an example set."""
 
-    module = "train.stream.stream"
+    module = "clozeline.train.data.stream.stream"
     has_workers = False
     codec: Codec = "none"
 
@@ -80,8 +80,8 @@ def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[st
 
 
 def _open_stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
-    from pipeline.shards import open_shards
-    from train.stream.stream import Stream
+    from clozeline.pipeline.shards import open_shards
+    from clozeline.train.data.stream.stream import Stream
 
     sizes: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH // world_size}
     stream = Stream(open_shards(folder), rank=rank, world_size=world_size, **sizes)
@@ -92,7 +92,7 @@ def _open_stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -
 
 def origins(rows: int, seed: int) -> dict[str, Any]:
     """Return realistic fixed columns: every row from another document, so they hardly compress."""
-    from pipeline.rows import FIXED_COLUMNS
+    from clozeline.pipeline.rows import FIXED_COLUMNS
 
     random = np.random.RandomState(seed)
     fixed: dict[str, Any] = {
@@ -106,8 +106,8 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
 
 def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Codec) -> None:
     """Write an example set for an encoder."""
-    from pipeline.rows import Ragged, Rows
-    from pipeline.shards import write_shard
+    from clozeline.pipeline.rows import Ragged, Rows
+    from clozeline.pipeline.shards import write_shard
 
     folder.mkdir()
     shards = []
@@ -122,8 +122,8 @@ def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArra
 
 def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none") -> None:
     """Write index and manifest for shards of an encoder; the shard files need not exist."""
-    from pipeline.execution.unit_record import Output
-    from pipeline.shards import write_manifest
+    from clozeline.pipeline.execution.unit_record import Output
+    from clozeline.pipeline.shards import write_manifest
 
     write_manifest(
         folder,
@@ -142,6 +142,6 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
 
 
 def _columns() -> list[Any]:
-    from pipeline.shards import ColumnSpec, fixed_columns
+    from clozeline.pipeline.shards import ColumnSpec, fixed_columns
 
     return [*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]

@@ -10,11 +10,11 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.config import STRICT
-from model.draws import Draw
-from model.errors import ConfigurationError
-from model.families import Family
-from model.whole_shapes import WHOLE, Placement
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.families import Family
+from clozeline.model.parameters.initial_values import Draw
+from clozeline.model.parameters.sharding import WHOLE, Placement
 
 Undo: TypeAlias = Callable[[], None]
 """Take one change of the model back."""

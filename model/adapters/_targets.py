@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator
 from torch import nn
 
-from model.errors import ConfigurationError
-from model.families import Family
+from clozeline.errors import ConfigurationError
+from clozeline.model.families import Family
 
 
 def _compiles(patterns: tuple[str, ...]) -> tuple[str, ...]:

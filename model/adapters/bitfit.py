@@ -9,14 +9,14 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
-from model.config import STRICT
-from model.draws import Draw, constant
-from model.errors import ConfigurationError
-from model.families import Family
-from model.layers.disentangled_layers import Convolution
-from model.layers.norm import NoNorm
-from model.whole_shapes import whole_shape
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.families import Family
+from clozeline.model.layers.disentangled_layers import Convolution
+from clozeline.model.layers.norm import NoNorm
+from clozeline.model.parameters.initial_values import Draw, constant
+from clozeline.model.parameters.sharding import whole_shape
 
 _ADDED_LAST: Final = (nn.Linear, nn.LayerNorm, NoNorm, Convolution)
 """Modules that add their bias to their output, after everything else."""

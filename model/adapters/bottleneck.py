@@ -10,14 +10,14 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
-from model.config import STRICT, Activation
-from model.configuration.key_types import Width
-from model.draws import Draw, constant, normal
-from model.errors import ConfigurationError
-from model.families import Family
-from model.layers.activation import ACTIVATIONS
-from model.layers.residual import Residual
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.configuration.model_config import Activation
+from clozeline.model.families import Family
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.residual import Residual
+from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 
 class Bottleneck(Adapter):

@@ -9,12 +9,12 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
-from model.adapters._targets import Patterns, linear_maps
-from model.config import STRICT
-from model.draws import Draw, constant
-from model.errors import ConfigurationError
-from model.families import Family
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._targets import Patterns, linear_maps
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.families import Family
+from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class Ia3(Adapter):

@@ -11,12 +11,11 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
-from model.adapters._targets import Patterns, linear_maps
-from model.config import STRICT
-from model.configuration.key_types import Probability, Width
-from model.draws import Draw, constant, uniform
-from model.families import Family
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._targets import Patterns, linear_maps
+from clozeline.model.configuration.key_types import STRICT, Probability, Width
+from clozeline.model.families import Family
+from clozeline.model.parameters.initial_values import Draw, constant, uniform
 
 
 class Lora(Adapter):

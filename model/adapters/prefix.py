@@ -12,17 +12,16 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
-from model.config import STRICT
-from model.configuration.key_types import Width
-from model.draws import Draw, constant
-from model.errors import ConfigurationError
-from model.families import Family
-from model.layers.attention import Attention
-from model.layers.disentangled_attention import DisentangledAttention
-from model.layers.masks import AttentionPlan
-from model.layers.relative import RelativeAttention
-from model.layers.stack import Stack
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
+from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.families import Family
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.disentangled_attention import DisentangledAttention
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.relative import RelativeAttention
+from clozeline.model.layers.stack import Stack
+from clozeline.model.parameters.initial_values import Draw, constant
 
 _OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
 """Attentions whose scores read the distance to a key: those of a prefix have none."""

@@ -12,15 +12,15 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
-from model.cache import Cache
-from model.config import STRICT
-from model.draws import own_generator
-from model.errors import ConfigurationError
-from model.families import Family
-from model.layers.masks import Documents
-from model.layers.stack import Stack
-from model.whole_shapes import WHOLE, Placement
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.families import Family
+from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.masks import Documents
+from clozeline.model.layers.stack import Stack
+from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.parameters.sharding import WHOLE, Placement
 
 
 class Prompt(Adapter):

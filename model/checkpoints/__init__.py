@@ -1,14 +1,21 @@
 """Published checkpoints and their way into our names and back. One file for each model type of config.json."""
 
-from model.checkpoints._adapter_export import AdapterExport, export_adapter
-from model.checkpoints._checkpoint import MODEL, UNREAD, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
-from model.checkpoints._comparison import computation, differences
-from model.checkpoints._conversion import parameter_shapes
-from model.checkpoints._export import Export, export_checkpoint
-from model.checkpoints._facts import FACTS, FACTS_FORMAT, imported_tokenizer
-from model.checkpoints._key_map import KeyMap, Slice
-from model.checkpoints._parts import split, with_heads
-from model.checkpoints._selection import map_for, map_of_type
+from clozeline.model.checkpoints._adapter_export import AdapterExport, export_adapter
+from clozeline.model.checkpoints._checkpoint import (
+    MODEL,
+    UNREAD,
+    WEIGHTS,
+    Checkpoint,
+    build_checkpoint,
+    read_checkpoint,
+)
+from clozeline.model.checkpoints._comparison import computation, differences
+from clozeline.model.checkpoints._conversion import parameter_shapes
+from clozeline.model.checkpoints._export import Export, export_checkpoint
+from clozeline.model.checkpoints._facts import FACTS, FACTS_FORMAT, imported_tokenizer
+from clozeline.model.checkpoints._key_map import KeyMap, Slice
+from clozeline.model.checkpoints._parts import split, with_heads
+from clozeline.model.checkpoints._selection import map_for, map_of_type
 
 __all__ = [
     "FACTS",

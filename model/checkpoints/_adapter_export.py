@@ -9,16 +9,16 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from model.adapters import Adapter
-from model.adapters.lora import Lora, LowRank
-from model.adapters.prefix import Prefix
-from model.adapters.prompt import Prompt
-from model.checkpoints._checkpoint import Checkpoint
-from model.checkpoints._export import export_checkpoint
-from model.checkpoints._key_map import KeyMap, Target
-from model.checkpoints._selection import map_for
-from model.config import ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters import Adapter
+from clozeline.model.adapters.lora import Lora, LowRank
+from clozeline.model.adapters.prefix import Prefix
+from clozeline.model.adapters.prompt import Prompt
+from clozeline.model.checkpoints._checkpoint import Checkpoint
+from clozeline.model.checkpoints._export import export_checkpoint
+from clozeline.model.checkpoints._key_map import KeyMap, Target
+from clozeline.model.checkpoints._selection import map_for
+from clozeline.model.configuration.model_config import ModelConfig
 
 _TASKS: Final[Mapping[tuple[str, str], str]] = {
     ("decoder", "lm"): "CAUSAL_LM",

@@ -13,17 +13,17 @@ import yaml
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from model.build import Model
-from model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
-from model.checkpoints._facts import FACTS, read_facts
-from model.checkpoints._key_map import KeyMap
-from model.checkpoints._origins import from_origin
-from model.checkpoints._renaming import listed
-from model.checkpoints._selection import map_of_class
-from model.checkpoints._tasks import label_note
-from model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
-from model.config import ModelConfig
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.build import Model
+from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
+from clozeline.model.checkpoints._facts import FACTS, read_facts
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._origins import from_origin
+from clozeline.model.checkpoints._renaming import listed
+from clozeline.model.checkpoints._selection import map_of_class
+from clozeline.model.checkpoints._tasks import label_note
+from clozeline.model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
+from clozeline.model.configuration.model_config import ModelConfig
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from model.config import ModelConfig
+from clozeline.model.configuration.model_config import ModelConfig
 
 _ONLY_TRAINING: Final = (
     *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter"),

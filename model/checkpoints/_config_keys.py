@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from model.checkpoints._comparison import nested
-from model.config import ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._comparison import nested
+from clozeline.model.configuration.model_config import ModelConfig
 
 
 def read_fields(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.checkpoints._key_map import KeyMap
-from model.config import ModelConfig
+from clozeline.model.build import Model
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.configuration.model_config import ModelConfig
 
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:

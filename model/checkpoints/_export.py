@@ -11,13 +11,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from model.checkpoints._checkpoint import Checkpoint
-from model.checkpoints._conversion import to_theirs
-from model.checkpoints._key_map import KeyMap
-from model.checkpoints._renaming import listed
-from model.checkpoints._selection import map_for
-from model.checkpoints._tasks import unlike
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints._checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion import to_theirs
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._renaming import listed
+from clozeline.model.checkpoints._selection import map_for
+from clozeline.model.checkpoints._tasks import unlike
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")

@@ -10,8 +10,8 @@ import xxhash
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from model.checkpoints._tensor_files import read_json
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints._tensor_files import read_json
 
 FACTS: Final = "model.json"
 FACTS_FORMAT: Final = 1

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from model.checkpoints._comparison import differences, flatten
-from model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
-from model.checkpoints._origins import Origin
-from model.checkpoints._renaming import Renaming
-from model.checkpoints._tasks import SUFFIXES, Task, read_head, unlike, write_head
-from model.config import ModelConfig
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints._comparison import differences, flatten
+from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
+from clozeline.model.checkpoints._origins import Origin
+from clozeline.model.checkpoints._renaming import Renaming
+from clozeline.model.checkpoints._tasks import SUFFIXES, Task, read_head, unlike, write_head
+from clozeline.model.configuration.model_config import ModelConfig
 
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
 
 
 class Origin(NamedTuple):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from model.checkpoints._checkpoint import Checkpoint
-from model.errors import ConfigurationError
-from model.registry import find
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._checkpoint import Checkpoint
+from clozeline.registry import find
 
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
     """Return the models that a checkpoint holds, by name; one that cannot be divided has the empty name."""
-    family = find("model.families", checkpoint.config.family)
+    family = find("clozeline.model.families", checkpoint.config.family)
     parts = family.parts(checkpoint.config, checkpoint.tensors)
     return {
         name: replace(checkpoint, config=config, tensors=tensors, model_type=None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
 
 _SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
 """Names of norms in files of TensorFlow's time."""

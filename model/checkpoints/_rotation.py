@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from model.config import PositionConfig, ScalingConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.checkpoints._key_map import KeyMap
-from model.config import ModelConfig
-from model.errors import ConfigurationError
-from model.registry import find, names
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import find, names
 
 
 def map_of_type(model_type: str) -> KeyMap:
@@ -17,10 +17,12 @@ def map_of_type(model_type: str) -> KeyMap:
     Raises:
         ConfigurationError: there is none; the message lists those that exist.
     """
-    known = {find("model.checkpoints", name).model_type: name for name in names("model.checkpoints")}
+    known = {
+        find("clozeline.model.checkpoints", name).model_type: name for name in names("clozeline.model.checkpoints")
+    }
     if model_type not in known:
         raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
-    found: KeyMap = find("model.checkpoints", known[model_type])()
+    found: KeyMap = find("clozeline.model.checkpoints", known[model_type])()
     return found
 
 
@@ -56,7 +58,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
 
 
 def _all_maps() -> list[KeyMap]:
-    maps = [find("model.checkpoints", name)() for name in names("model.checkpoints")]
+    maps = [find("clozeline.model.checkpoints", name)() for name in names("clozeline.model.checkpoints")]
     return sorted(maps, key=lambda other: len(type(other).__mro__))
 
 

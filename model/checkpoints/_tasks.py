@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from model.config import HeadConfig, ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
 
 SUFFIXES: Final[Mapping[str, str]] = {
     "classification": "ForSequenceClassification",

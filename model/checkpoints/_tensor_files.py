@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
 
 INDEX_LIMIT: Final = 64 << 20
 """Largest JSON file that is parsed, in bytes."""

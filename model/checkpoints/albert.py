@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from model.checkpoints._key_map import HeadedClass, Target, layer_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
-from model.config import ModelConfig
+from clozeline.model.checkpoints._key_map import HeadedClass, Target, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
+from clozeline.model.configuration.model_config import ModelConfig
 
 _DROPOUT: Final = "classifier_dropout_prob"
 _POOLED: Final = Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)

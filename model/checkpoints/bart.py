@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, Reshaped, layer_names
-from model.checkpoints._origins import Origin
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from model.config import ModelConfig
+from clozeline.model.checkpoints._key_map import KeyMap, Reshaped, layer_names
+from clozeline.model.checkpoints._origins import Origin
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
+from clozeline.model.configuration.model_config import ModelConfig
 
 CLASSES: Final = Task(
     *("classification_head.out_proj", "classification_head.dense"),

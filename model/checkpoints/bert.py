@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from model.checkpoints._causal import causal_map
-from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
-from model.checkpoints._tasks import Task
-from model.config import ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._causal import causal_map
+from clozeline.model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.configuration.model_config import ModelConfig
 
 DROPOUT: Final = "classifier_dropout"
 ACTIVATIONS: Final = {

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from model.checkpoints._key_map import Slice, layer_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
-from model.config import DisentangledConfig, ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import Slice, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import DisentangledConfig
 
 _LAYER: Final = "deberta.encoder.layer"
 _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}

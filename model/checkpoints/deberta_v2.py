@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from model.checkpoints._key_map import layer_names
-from model.checkpoints.deberta import Deberta
-from model.config import DisentangledConfig, ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import layer_names
+from clozeline.model.checkpoints.deberta import Deberta
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import DisentangledConfig
 
 _NORM: Final = "layer_norm"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from model.checkpoints._key_map import KeyMap, layer_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import FIXED
+from clozeline.model.checkpoints._key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import FIXED
 
 _SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)
 

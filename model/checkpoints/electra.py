@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from model.checkpoints._config_keys import refuse_other_values
-from model.checkpoints._key_map import HeadedClass
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import DROPOUT, Bert, body_names
-from model.config import ModelConfig
+from clozeline.model.checkpoints._config_keys import refuse_other_values
+from clozeline.model.checkpoints._key_map import HeadedClass
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import DROPOUT, Bert, body_names
+from clozeline.model.configuration.model_config import ModelConfig
 
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 

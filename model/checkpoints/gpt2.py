@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, Slice, layer_names, slice_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from model.config import ModelConfig
+from clozeline.model.checkpoints._key_map import KeyMap, Slice, layer_names, slice_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
+from clozeline.model.configuration.model_config import ModelConfig
 
 LAYER: Mapping[str, str] = {
     "attention.body.out": "attn.c_proj",

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names
-from model.checkpoints._origins import Origin
-from model.checkpoints._rotation import read_rotation, write_rotation
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import DROPOUT
-from model.checkpoints.gpt2 import SCORE
-from model.config import ModelConfig
+from clozeline.model.checkpoints._key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._origins import Origin
+from clozeline.model.checkpoints._rotation import read_rotation, write_rotation
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import DROPOUT
+from clozeline.model.checkpoints.gpt2 import SCORE
+from clozeline.model.configuration.model_config import ModelConfig
 
 
 class Llama(KeyMap):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from model.checkpoints.bart import Bart
+from clozeline.model.checkpoints.bart import Bart
 
 
 class Mbart(Bart):

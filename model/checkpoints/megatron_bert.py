@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from model.checkpoints._key_map import HeadedClass
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
+from clozeline.model.checkpoints._key_map import HeadedClass
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
 
 
 class MegatronBert(Bert):

@@ -7,12 +7,21 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import HeadedClass, layer_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import ACTIVATIONS, DEFAULTS, DROPOUT, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
-from model.config import ModelConfig
-from model.errors import ConfigurationError
-from model.layers.bottleneck import BottleneckConfig
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import HeadedClass, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import (
+    ACTIVATIONS,
+    DEFAULTS,
+    DROPOUT,
+    FIELDS,
+    FIXED,
+    Bert,
+    MaskedLMHead,
+    refuse_no_types,
+)
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.bottleneck import BottleneckConfig
 
 _CONSTANT_EPS = 1e-5
 """Of those norms that transformers builds without `layer_norm_eps`."""

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names, slice_names
-from model.checkpoints._rotation import agreed
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from model.config import LocalConfig, ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import KeyMap, layer_names, slice_names
+from clozeline.model.checkpoints._rotation import agreed
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import LocalConfig
 
 _LAYER = "family.stack.layers.{i}"
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"

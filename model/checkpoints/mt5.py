@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.checkpoints._key_map import KeyMap
-from model.checkpoints.t5 import T5, T5Encoder
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints.t5 import T5, T5Encoder
 
 
 class Mt5(T5):

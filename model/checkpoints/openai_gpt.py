@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names
-from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, fused_names
+from clozeline.model.checkpoints._key_map import KeyMap, layer_names
+from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, fused_names
 
 
 class OpenaiGpt(KeyMap):

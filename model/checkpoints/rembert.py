@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
-from model.config import ModelConfig
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
+from clozeline.model.configuration.model_config import ModelConfig
 
 _DROPOUT = "classifier_dropout_prob"
 _POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)

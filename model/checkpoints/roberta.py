@@ -7,11 +7,20 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._origins import Origin
-from model.checkpoints._tasks import Task
-from model.checkpoints.bert import DEFAULTS, DROPOUT, FIELDS, FIXED, ONLY, MaskedLMHead, body_names, refuse_no_types
-from model.config import ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._origins import Origin
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bert import (
+    DEFAULTS,
+    DROPOUT,
+    FIELDS,
+    FIXED,
+    ONLY,
+    MaskedLMHead,
+    body_names,
+    refuse_no_types,
+)
+from clozeline.model.configuration.model_config import ModelConfig
 
 _STACK = r"(?:encoder|decoder)\.sentence_encoder\."
 _LAYER = _STACK + r"layers\.(\d+)\."

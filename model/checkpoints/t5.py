@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
-from model.checkpoints._tasks import Task
-from model.checkpoints.bart import ANSWER, CLASSES
-from model.checkpoints.bert import DROPOUT
-from model.config import ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints.bart import ANSWER, CLASSES
+from clozeline.model.checkpoints.bert import DROPOUT
+from clozeline.model.configuration.model_config import ModelConfig
 
 _FEED_FORWARD: Final = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": "relu"}

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._config_keys import refuse_other_values
-from model.checkpoints._key_map import KeyMap
-from model.checkpoints._tasks import Task, label_keys, label_names
-from model.checkpoints.bert import FIXED
-from model.config import ModelConfig
+from clozeline.model.checkpoints._config_keys import refuse_other_values
+from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._tasks import Task, label_keys, label_names
+from clozeline.model.checkpoints.bert import FIXED
+from clozeline.model.configuration.model_config import ModelConfig
 
 _FIRST_DROPOUT = "summary_first_dropout"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.checkpoints.roberta import Roberta
+from clozeline.model.checkpoints.roberta import Roberta
 
 
 class XlmRoberta(Roberta):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from model.errors import ConfigurationError
-from model.registry import find
+from clozeline.errors import ConfigurationError
+from clozeline.registry import find
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AdapterConfig:
             raise ValueError(f"expected the name of an adapter, or a mapping with 'name', got {given!r}")  # noqa: TRY004
         name, keys = plain["name"], {key: value for key, value in plain.items() if key != "name"}
         try:
-            kind = find("model.adapters", name).Options
+            kind = find("clozeline.model.adapters", name).Options
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
         try:  # as JSON, in which a list is strictly a tuple

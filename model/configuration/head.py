@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
-from model.configuration.key_types import STRICT, Probability, Width, changed_keys
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.key_types import STRICT, Probability, Width, changed_keys
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.configuration.key_types import STRICT, Depth, Probability, Width
+from clozeline.model.configuration.key_types import STRICT, Depth, Probability, Width
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

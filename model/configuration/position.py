@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.configuration.key_types import STRICT, Depth, Width, changed_keys
+from clozeline.model.configuration.key_types import STRICT, Depth, Width, changed_keys
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -1,5 +1,5 @@
 """Families: how stacks are put together. One file each, chosen by `model.family`."""
 
-from model.families._family import Family, View
+from clozeline.model.families._family import Family, View
 
 __all__ = ["Family", "View"]

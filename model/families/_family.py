@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
 
-from model.cache import Cache
-from model.config import ModelConfig
-from model.errors import BatchError, ConfigurationError
-from model.heads import Head
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Head
+from clozeline.model.layers.cache import Cache
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 """Shapes of batches, as shards declare them: one bidirectional row, one causal row, or a row and its target."""

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Final
 
 from pydantic.dataclasses import dataclass
 
-from model.config import STRICT, ModelConfig, PositionConfig
-from model.configuration.key_types import Width
+from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
 PARTS: Final = dict.fromkeys(

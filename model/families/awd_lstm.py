@@ -10,14 +10,14 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.cache import Cache
-from model.config import STRICT, ModelConfig
-from model.configuration.key_types import Probability
-from model.families import Family
-from model.families._recurrent import PARTS, RecurrentOptions
-from model.flops import matrix_flops
-from model.layers.lstm import LongShortTermMemory, State
-from model.layers.variational_dropout import drop_features, drop_words
+from clozeline.model.configuration.key_types import STRICT, Probability
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.families._recurrent import PARTS, RecurrentOptions
+from clozeline.model.flops import matrix_flops
+from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.lstm import LongShortTermMemory, State
+from clozeline.model.layers.variational_dropout import drop_features, drop_words
 
 
 class AwdLstm(Family):

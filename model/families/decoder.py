@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.cache import Cache
-from model.config import ModelConfig
-from model.errors import BatchError
-from model.families import Family
-from model.flops import stack_flops
-from model.layers.documents import batch_documents
-from model.layers.masks import batch_padding
-from model.layers.stack import Stack, layer_states
+from clozeline.errors import BatchError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.flops import stack_flops
+from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.documents import batch_documents
+from clozeline.model.layers.masks import batch_padding
+from clozeline.model.layers.stack import Stack, layer_states
 
 
 class Decoder(Family):

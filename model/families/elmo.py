@@ -10,12 +10,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.config import STRICT, ModelConfig
-from model.families import Family
-from model.families._recurrent import PARTS, RecurrentOptions
-from model.flops import matrix_flops
-from model.layers.characters import CharacterEncoder, character_ids
-from model.layers.projected_lstm import ProjectedLstm
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.families._recurrent import PARTS, RecurrentOptions
+from clozeline.model.flops import matrix_flops
+from clozeline.model.layers.characters import CharacterEncoder, character_ids
+from clozeline.model.layers.projected_lstm import ProjectedLstm
 
 Small = Annotated[int, Field(ge=1, le=2**16)]
 

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.families import Family
-from model.flops import stack_flops
-from model.layers.documents import batch_documents
-from model.layers.masks import batch_padding, pair_mask
-from model.layers.stack import Stack, layer_states
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.flops import stack_flops
+from clozeline.model.layers.documents import batch_documents
+from clozeline.model.layers.masks import batch_padding, pair_mask
+from clozeline.model.layers.stack import Stack, layer_states
 
 MODE_TYPES = 6
 """Segment types that tell UniLM's modes apart; a smaller table holds the segments alone."""

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.cache import Cache
-from model.config import ModelConfig
-from model.families import Family
-from model.flops import matrix_flops, stack_flops
-from model.layers.connector import Connector
-from model.layers.documents import batch_documents
-from model.layers.masks import batch_padding, document_mask
-from model.layers.stack import Stack, layer_states
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.flops import matrix_flops, stack_flops
+from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.connector import Connector
+from clozeline.model.layers.documents import batch_documents
+from clozeline.model.layers.masks import batch_padding, document_mask
+from clozeline.model.layers.stack import Stack, layer_states
 
 
 class EncoderDecoder(Family):

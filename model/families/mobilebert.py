@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.families import Family
-from model.flops import matrix_flops
-from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
-from model.layers.masks import batch_padding, document_mask, plan_attention
-from model.layers.position import Learned
-from model.layers.trigram import neighbours, trigrams
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.flops import matrix_flops
+from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
+from clozeline.model.layers.masks import batch_padding, document_mask, plan_attention
+from clozeline.model.layers.position import Learned
+from clozeline.model.layers.trigram import neighbours, trigrams
 
 
 class MobileBert(Family):

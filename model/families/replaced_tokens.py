@@ -11,16 +11,16 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import STRICT, ModelConfig
-from model.configuration.key_types import Depth, Width
-from model.draws import Draw, constant
-from model.families import View
-from model.families.encoder import Encoder
-from model.flops import stack_flops
-from model.generation.sampling import draw
-from model.heads import Head
-from model.layers.stack import Stack
-from model.loss import at_labels
+from clozeline.model.configuration.key_types import STRICT, Depth, Width
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.decoding.sampling import draw
+from clozeline.model.families import View
+from clozeline.model.families.encoder import Encoder
+from clozeline.model.flops import stack_flops
+from clozeline.model.heads import Head
+from clozeline.model.layers.stack import Stack
+from clozeline.model.loss import at_labels
+from clozeline.model.parameters.initial_values import Draw, constant
 
 _STACK, _GENERATOR = "family.stack.", "family.generator."
 _SHARED = (

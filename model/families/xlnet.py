@@ -8,17 +8,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.draws import Draw
-from model.errors import ConfigurationError
-from model.families import Family
-from model.flops import layer_flops
-from model.layers.embeddings import Embeddings
-from model.layers.masks import batch_padding, pair_mask, rank_mask
-from model.layers.norm import build_norm
-from model.layers.position import Position
-from model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
-from model.settling import predicted_places
+from clozeline.errors import ConfigurationError
+from clozeline.model.compilation.host_shapes import predicted_places
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families import Family
+from clozeline.model.flops import layer_flops
+from clozeline.model.layers.embeddings import Embeddings
+from clozeline.model.layers.masks import batch_padding, pair_mask, rank_mask
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.position import Position
+from clozeline.model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
+from clozeline.model.parameters.initial_values import Draw
 
 
 class XLNet(Family):

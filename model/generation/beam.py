@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from model.generation.decoding import Continuation, LengthForm, Stop
-from model.generation.reading import Reading
-from model.generation.rules import Row, Rules, refuse_dead_ends
-
-__all__ = ["WIDTH", "beam_search", "length_penalty"]
+from clozeline.model.generation.decoding import Continuation, LengthForm, Stop
+from clozeline.model.generation.reading import Reading
+from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 
 WIDTH, EXPONENT = 4, 1.0
 """of a beam search that names none"""

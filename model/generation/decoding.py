@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.config import STRICT
+from clozeline.model.configuration.key_types import STRICT
 
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
 """End of a continuation: an end token came, its text holds a stop string, `max_tokens` are there, or the position table

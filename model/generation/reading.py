@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.cache import Cache
-from model.errors import BatchError, ConfigurationError
-from model.heads import Head
-from model.settling import settle
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.heads import Head
+from clozeline.model.layers.cache import Cache
 
 
 class Reading:

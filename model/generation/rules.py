@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.errors import BatchError
-from model.generation.decoding import Decoding, Stop
+from clozeline.errors import BatchError
+from clozeline.model.generation.decoding import Decoding, Stop
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """Heads: what hidden states are asked for in training. One file each, chosen by the keys of `model.heads`."""
 
-from model.heads._head import Head
+from clozeline.model.heads._head import Head
 
 __all__ = ["Head"]

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.flops import matrix_flops
-from model.layers.scalar_mix import ScalarMix
-from model.loss import Loss, weigh_rows_alike
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.flops import matrix_flops
+from clozeline.model.layers.scalar_mix import ScalarMix
+from clozeline.model.loss import Loss, weigh_rows_alike
 
 
 class Head(nn.Module, ABC):

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from model.heads._head import Head
-from model.loss import chunked_cross_entropy_sum, count_labels, counted_ids, gather_labels
+from clozeline.model.heads._head import Head
+from clozeline.model.loss import chunked_cross_entropy_sum, count_labels, counted_ids, gather_labels
 
 
 class LabelHead(Head):

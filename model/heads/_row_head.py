@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.errors import ConfigurationError
-from model.heads._head import Head
-from model.layers.classifier import Classifier
-from model.layers.pooling import PAIR_FEATURES, pool
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._head import Head
+from clozeline.model.layers.classifier import Classifier
+from clozeline.model.layers.pooling import PAIR_FEATURES, pool
 
 
 class RowHead(Head):

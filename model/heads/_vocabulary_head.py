@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.heads._label_head import LabelHead
-from model.layers.activation import ACTIVATIONS
-from model.layers.norm import build_norm
-from model.layers.vocabulary import VocabularyProjection
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.vocabulary import VocabularyProjection
 
 
 class VocabularyHead(LabelHead):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.heads.masked_lm import MaskedLM
-from model.loss import original_ids, real_index, real_places
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads.masked_lm import MaskedLM
+from clozeline.model.loss import original_ids, real_index, real_places
 
 
 class Corrective(MaskedLM):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from torch import nn
 
-from model.config import ModelConfig
-from model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._vocabulary_head import VocabularyHead
 
 
 class MaskedLM(VocabularyHead):

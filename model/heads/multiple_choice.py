@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from model.heads._row_head import RowHead
-from model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.heads._row_head import RowHead
+from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class MultipleChoice(RowHead):

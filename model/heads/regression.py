@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from model.heads._row_head import RowHead
+from clozeline.model.heads._row_head import RowHead
 
 
 class Regression(RowHead):

@@ -8,11 +8,11 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.heads._label_head import LabelHead
-from model.layers.variational_dropout import drop_features
-from model.layers.vocabulary import VocabularyProjection
-from model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.layers.variational_dropout import drop_features
+from clozeline.model.layers.vocabulary import VocabularyProjection
+from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 
 class RegularisedLm(LabelHead):

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.heads import Head
-from model.layers.pooler import Pooler
-from model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Head
+from clozeline.model.layers.pooler import Pooler
+from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class Sentence(Head):

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.errors import BatchError, ConfigurationError
-from model.heads import Head
-from model.layers.pooler import Pooler
-from model.layers.pooling import pool
-from model.loss import IGNORED, cross_entropy_sum
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Head
+from clozeline.model.layers.pooler import Pooler
+from clozeline.model.layers.pooling import pool
+from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 _POOLS: Final = ("cls", "mean", "max")
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.heads._head import Head
-from model.layers.classifier import Classifier
-from model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._head import Head
+from clozeline.model.layers.classifier import Classifier
+from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class Span(Head):

@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.heads._label_head import LabelHead
-from model.layers.activation import ACTIVATIONS
-from model.layers.norm import build_norm
-from model.layers.vocabulary import VocabularyProjection
-from model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.vocabulary import VocabularyProjection
+from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 
 class SpanBoundary(LabelHead):

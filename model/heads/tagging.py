@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.heads._label_head import LabelHead
-from model.layers.classifier import Classifier
-from model.loss import IGNORED, gather_labels
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.layers.classifier import Classifier
+from clozeline.model.loss import IGNORED, gather_labels
 
 
 class Tagging(LabelHead):

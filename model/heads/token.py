@@ -8,10 +8,10 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.heads import Head
-from model.layers.activation import ACTIVATIONS
-from model.loss import original_ids, real_places
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Head
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.loss import original_ids, real_places
 
 
 class Token(Head):

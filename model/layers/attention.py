@@ -9,10 +9,10 @@ from typing import TypeAlias
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.layers.documents import attend
-from model.layers.masks import AttentionPlan
-from model.layers.position import rotate
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.documents import attend
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.position import rotate
 
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
 """Keys, values, number of queries and plan to those with further keys and values before the others."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.configuration.key_types import STRICT, Depth, Width
-from model.layers.attention import Attention
-from model.layers.feed_forward import FeedForward
-from model.layers.masks import AttentionPlan
-from model.layers.norm import NoNorm, build_norm
+from clozeline.model.configuration.key_types import STRICT, Depth, Width
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.norm import NoNorm, build_norm
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

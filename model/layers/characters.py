@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.draws import Draw, normal, of_gates, uniform
-from model.flops import matrix_flops
-from model.whole_shapes import whole_shape
+from clozeline.model.flops import matrix_flops
+from clozeline.model.parameters.initial_values import Draw, normal, of_gates, uniform
+from clozeline.model.parameters.sharding import whole_shape
 
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}

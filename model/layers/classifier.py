@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import HeadConfig, ModelConfig
-from model.layers.activation import ACTIVATIONS
-from model.layers.norm import build_norm
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
 
 
 class Classifier(nn.Module):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.configuration.layer import ConnectorConfig
-from model.layers.activation import ACTIVATIONS
-from model.layers.norm import build_norm
+from clozeline.model.configuration.layer import ConnectorConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
 
 
 class Connector(nn.Module):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.config import DisentangledConfig, ModelConfig
-from model.layers.attention import Attention
-from model.layers.masks import BLOCKED, AttentionPlan, RelativePlaces
-from model.layers.norm import build_norm
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import DisentangledConfig
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan, RelativePlaces
+from clozeline.model.layers.norm import build_norm
 
 
 class RelativeTable(nn.Module):

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.draws import Draw
-from model.layers.activation import ACTIVATIONS
-from model.layers.layer import Layer
-from model.layers.masks import AttentionPlan
-from model.layers.norm import build_norm
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.layer import Layer
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.parameters.initial_values import Draw
 
 
 class Convolution(nn.Module):

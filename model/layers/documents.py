@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.varlen import varlen_attn
 
-from model.layers.masks import Documents, window_mask
+from clozeline.model.layers.masks import Documents, window_mask
 
 _AMPERE = 8
 """Compute capability from which the flat kernel runs."""

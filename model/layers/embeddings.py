@@ -6,9 +6,9 @@ import math
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.layers.norm import build_norm
-from model.layers.position import Position
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.position import Position
 
 
 class Embeddings(nn.Module):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.layers.activation import ACTIVATIONS
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
 
 
 class FeedForward(nn.Module):

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from model.config import ScalingConfig
+from clozeline.model.configuration.position import ScalingConfig
 
 
 def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.layers.attention import Attention
-from model.layers.disentangled_attention import DisentangledAttention
-from model.layers.feed_forward import FeedForward
-from model.layers.masks import AttentionPlan
-from model.layers.residual import Residual
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.disentangled_attention import DisentangledAttention
+from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.residual import Residual
 
 
 class SelfAttention(Attention):

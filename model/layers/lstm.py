@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.draws import Draw, of_gates, uniform
+from clozeline.model.parameters.initial_values import Draw, of_gates, uniform
 
 State: TypeAlias = tuple[Tensor, Tensor]
 """Outputs and cells [B, width] after the last token."""

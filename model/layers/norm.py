@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import ModelConfig
+from clozeline.model.configuration.model_config import ModelConfig
 
 
 class NoNorm(nn.Module):

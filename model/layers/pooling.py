@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from model.errors import BatchError
+from clozeline.errors import BatchError
 
 PAIR_FEATURES: Final = 4
 """Vectors that the pool `pair` puts side by side."""

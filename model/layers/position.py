@@ -12,8 +12,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig, ScalingConfig
-from model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import ScalingConfig
+from clozeline.model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
 
 
 class Position(nn.Module):

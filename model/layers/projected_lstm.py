@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.draws import Draw, uniform
-from model.layers.lstm import gate_laws
+from clozeline.model.layers.lstm import gate_laws
+from clozeline.model.parameters.initial_values import Draw, uniform
 
 
 class ProjectedLstm(nn.Module):

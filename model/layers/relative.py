@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.config import ModelConfig
-from model.draws import Draw
-from model.layers.feed_forward import FeedForward
-from model.layers.frequencies import frequencies
-from model.layers.masks import BLOCKED
-from model.layers.residual import Residual
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.frequencies import frequencies
+from clozeline.model.layers.masks import BLOCKED
+from clozeline.model.layers.residual import Residual
+from clozeline.model.parameters.initial_values import Draw
 
 
 class RelativePlan(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from model.config import ModelConfig
-from model.layers.norm import build_norm
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.norm import build_norm
 
 
 class Residual(nn.Module):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from model.draws import Draw, constant
+from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class ScalarMix(nn.Module):

@@ -8,15 +8,22 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from model.cache import Cache
-from model.config import ModelConfig
-from model.layers.disentangled_attention import RelativeTable
-from model.layers.disentangled_layers import build_layers
-from model.layers.documents import reads_documents
-from model.layers.embeddings import Embeddings
-from model.layers.masks import AttentionPlan, Documents, plan_attention, plan_continuation, prefix_mask, window_mask
-from model.layers.norm import build_norm
-from model.layers.position import Position, T5Bias, build_local_position, build_position
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.cache import Cache
+from clozeline.model.layers.disentangled_attention import RelativeTable
+from clozeline.model.layers.disentangled_layers import build_layers
+from clozeline.model.layers.documents import reads_documents
+from clozeline.model.layers.embeddings import Embeddings
+from clozeline.model.layers.masks import (
+    AttentionPlan,
+    Documents,
+    plan_attention,
+    plan_continuation,
+    prefix_mask,
+    window_mask,
+)
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.position import Position, T5Bias, build_local_position, build_position
 
 
 class Stack(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
 
 
 class VocabularyProjection(nn.Module):

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.errors import ConfigurationError
-from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.scoring.batches import (
+    TOKENS,
+    batch_tensors,
+    check_lengths,
+    head_of,
+    like_lengths,
+    log_probabilities,
+)
 
 
 def answer_log_likelihoods(

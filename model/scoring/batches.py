@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.build import Model
-from model.errors import BatchError, ConfigurationError
-from model.heads import Head
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.heads import Head
 
 TOKENS = 2048
 """places of a batch, padding included: the states of a small model stay in a core's cache"""

@@ -8,9 +8,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.errors import ConfigurationError
-from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.scoring.batches import (
+    TOKENS,
+    batch_tensors,
+    check_lengths,
+    head_of,
+    like_lengths,
+    log_probabilities,
+)
 
 
 class Window(NamedTuple):

@@ -8,10 +8,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.errors import ConfigurationError
-from model.heads import Head
-from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.heads import Head
+from clozeline.model.scoring.batches import (
+    TOKENS,
+    batch_tensors,
+    check_lengths,
+    head_of,
+    like_lengths,
+    log_probabilities,
+)
 
 _UNKNOWN = frozenset({"rank", "prediction_order"})
 """Tensors of a family whose rows are predicted in an order (arXiv 1906.08237), which a masked row does not have."""

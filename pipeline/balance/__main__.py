@@ -1,6 +1,6 @@
 from functools import partial
 
-from pipeline.__main__ import stage_main
+from clozeline.pipeline.__main__ import stage_main
 
 main = partial(stage_main, "balance")
 

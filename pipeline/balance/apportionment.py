@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from pipeline.kernels.rates import largest_remainders, powers
+from clozeline.pipeline.kernels.rates import largest_remainders, powers
 
 
 def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:

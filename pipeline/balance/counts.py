@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, TypedDict
 
-from pipeline.execution.unit_record import Counts
+from clozeline.pipeline.execution.unit_record import Counts
 
 Kind: TypeAlias = Literal["texts", "pairs"]
 

@@ -12,15 +12,15 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from pipeline.balance.apportionment import copy_factors
-from pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
-from pipeline.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records
-from pipeline.recorded_file import check_recorded
-from pipeline.rows import Rows
-from pipeline.shards import Manifest, open_shards
-from pipeline.splits import is_heldout
+from clozeline.pipeline.balance.apportionment import copy_factors
+from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, records
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, open_shards
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.recorded_file import check_recorded
 
 BALANCE_VERSION: Final = 1
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.balance.counts import BalanceCounts, LanguageCounts
-from pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
-from pipeline.config import STRICT
-from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
-from pipeline.execution.unit_record import require_equal
-from pipeline.shards import Manifest
-from pipeline.splits import split_amount
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
+from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.splits import split_amount
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

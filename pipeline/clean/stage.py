@@ -10,21 +10,21 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.clean.unit import CleanUnits, SourceSteps
-from pipeline.clean.unit_counts import CleanCounts
-from pipeline.config import STRICT
-from pipeline.errors import ClozelineError, ConfigurationError, PartialFailureError
-from pipeline.execution.stage import Pass, Row, Stage, amount
-from pipeline.execution.unit_record import require_equal
-from pipeline.recipe import Recipe
-from pipeline.registry import Chosen, OneOf, choose, find
-from pipeline.text.normal_form import NORMALISE_VERSION
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
+from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
+from clozeline.pipeline.clean.unit_counts import CleanCounts
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.text.normal_form import NORMALISE_VERSION
+from clozeline.registry import Chosen, OneOf, choose, find
 
 _CLEAN_VERSION: Final = 1
 
-ChosenExtractor = Annotated[Chosen, OneOf("pipeline.extractors")]
-ChosenLanguage = Annotated[Chosen, OneOf("pipeline.languages")]
-ChosenFilter = Annotated[Chosen, OneOf("pipeline.filters")]
+ChosenExtractor = Annotated[Chosen, OneOf("clozeline.pipeline.clean.extractors")]
+ChosenLanguage = Annotated[Chosen, OneOf("clozeline.pipeline.clean.languages")]
+ChosenFilter = Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -43,13 +43,18 @@ class SourceConfig:
 class CleanConfig:
     """The steps from raw records to documents."""
 
-    extractor: ChosenExtractor = field(default_factory=lambda: choose("pipeline.extractors", "resiliparse"))
+    extractor: ChosenExtractor = field(
+        default_factory=lambda: choose("clozeline.pipeline.clean.extractors", "resiliparse")
+    )
     """extractor that takes the text out of HTML"""
-    language: ChosenLanguage | None = field(default_factory=lambda: choose("pipeline.languages", "py3langid"))
+    language: ChosenLanguage | None = field(
+        default_factory=lambda: choose("clozeline.pipeline.clean.languages", "py3langid")
+    )
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] = field(
         default_factory=lambda: [
-            choose("pipeline.filters", name) for name in ("gopher_quality", "c4_quality", "gopher_repetition")
+            choose("clozeline.pipeline.clean.filters", name)
+            for name in ("gopher_quality", "c4_quality", "gopher_repetition")
         ]
     )
     """filters in their order; the first that objects gives the reason"""
@@ -87,7 +92,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def version(self) -> int:
         """Sum of the versions of everything that decides a document's text, or whether it is kept."""
-        readers = [find("pipeline.readers", name) for name in {planned.reader for planned in self.plan.ranges}]
+        readers = [
+            find("clozeline.pipeline.ingest.readers", name) for name in {planned.reader for planned in self.plan.ranges}
+        ]
         steps = [source for _, source in sorted(self._sources().items())]
         chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
         versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]

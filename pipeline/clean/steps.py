@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 import xxhash
 
-from pipeline.clean.unit_counts import UnitCounts, characters_of
-from pipeline.documents.document import Document
-from pipeline.extractors import EXTRACTION_REASONS
-from pipeline.filters import Filter
-from pipeline.languages import LanguageIdentifier, LanguageOptions
-from pipeline.registry import Chosen
-from pipeline.text.normal_form import control_characters, normalise
-from pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
+from clozeline.pipeline.clean.filters import Filter
+from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
+from clozeline.pipeline.clean.unit_counts import UnitCounts, characters_of
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.normal_form import control_characters, normalise
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.registry import Chosen
 
 
 class Steps:

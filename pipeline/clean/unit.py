@@ -8,21 +8,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pipeline.clean.steps import Steps, host_of
-from pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from pipeline.documents.document import Document, document_uid
-from pipeline.documents.files import write_documents, write_rejects
-from pipeline.errors import StorageError
-from pipeline.execution.input_changes import other_name, range_hash, range_name
-from pipeline.execution.plan import PlannedRange
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, require_equal
-from pipeline.extractors import BATCH, shared_extraction
-from pipeline.formats.account import Account
-from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord, Reader, options_of, other_files
-from pipeline.recipe import InputEntry
-from pipeline.registry import Chosen, choose
+from clozeline.errors import StorageError
+from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
+from clozeline.pipeline.clean.steps import Steps, host_of
+from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
+from clozeline.pipeline.execution.input_changes import other_name, range_hash, range_name
+from clozeline.pipeline.execution.plan import PlannedRange
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader, options_of, other_files
+from clozeline.pipeline.recipe import InputEntry
+from clozeline.registry import Chosen, choose
 
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
@@ -172,7 +172,7 @@ def _state(path: Path) -> tuple[int, int]:
 def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
     """Return the reader with those of the entry's options that it has."""
     options = options_of(name, entry.options)
-    reader: Reader = choose("pipeline.readers", {"name": name, **options}).build(limits)
+    reader: Reader = choose("clozeline.pipeline.ingest.readers", {"name": name, **options}).build(limits)
     return reader
 
 

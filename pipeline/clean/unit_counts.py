@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection
-from pipeline.errors import IntegrityError
-from pipeline.execution.edit_samples import EditSamples, add_edit
-from pipeline.execution.unit_record import Counts, add_counts, require_equal
-from pipeline.filters import Verdict
-from pipeline.formats.account import Account
-from pipeline.readers import Counted
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.clean.filters import Verdict
+from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
+from clozeline.pipeline.execution.unit_record import Counts, add_counts, require_equal
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.readers import Counted
 
 _DISTINCT: Final = 20
 """Sets of keys that a unit names."""

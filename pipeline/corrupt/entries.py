@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.objectives import NamedObjective, side_by_side
-from pipeline.shards.layout import BlockRows, Compression
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import NamedObjective, side_by_side
+from clozeline.pipeline.shards.layout import BlockRows, Compression
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

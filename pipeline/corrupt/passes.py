@@ -9,16 +9,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from pipeline.config import to_plain
-from pipeline.corrupt.counts import CorruptCounts, ReadCounts, RowCounts, SetCounts
-from pipeline.corrupt.entries import ObjectiveEntry
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records, require_written
-from pipeline.objectives import Objective, Skip
-from pipeline.recorded_file import check_recorded
-from pipeline.rows import Rows
-from pipeline.shards import (
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.counts import CorruptCounts, ReadCounts, RowCounts, SetCounts
+from clozeline.pipeline.corrupt.entries import ObjectiveEntry
+from clozeline.pipeline.corrupt.objectives import Objective, Skip
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_written
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import (
     Manifest,
     SetWriter,
     ShardSet,
@@ -26,9 +25,10 @@ from pipeline.shards import (
     fixed_columns,
     open_shards,
 )
-from pipeline.shards.layout import block_rows_of
-from pipeline.splits import Splits
-from pipeline.tokenizers import vocabulary_of
+from clozeline.pipeline.shards.layout import block_rows_of
+from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.recorded_file import check_recorded
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
-from pipeline.corrupt.counts import CorruptCounts, SetCounts
-from pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
-from pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
-from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
-from pipeline.execution.unit_record import add_counts, require_equal
-from pipeline.shards import Manifest
-from pipeline.splits import Splits
+from clozeline.pipeline.corrupt.counts import CorruptCounts, SetCounts
+from clozeline.pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
+from clozeline.pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.unit_record import add_counts, require_equal
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.splits import Splits
 
 CorruptConfig = ObjectiveEntries
 

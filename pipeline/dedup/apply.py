@@ -9,13 +9,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import uid_bytes, uid_column
-from pipeline.dedup.counts import DedupCounts, read_by
-from pipeline.dedup.parts import Parts
-from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, require_equal
+from clozeline.pipeline.dedup.columns import uid_bytes, uid_column
+from clozeline.pipeline.dedup.counts import DedupCounts, read_by
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
 
 _Drops: TypeAlias = tuple[NDArray[np.bytes_], NDArray[np.bytes_]]
 """Uids of dropped documents, and the uid that is kept in place of each."""

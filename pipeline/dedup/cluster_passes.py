@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.clusters import Clusters, resolve, smallest_uids
-from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
-from pipeline.dedup.component_passes import Step
-from pipeline.dedup.contraction import ranks_of
-from pipeline.dedup.counts import DedupCounts, read_by
-from pipeline.dedup.near_passes import SignatureFacts
-from pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.dedup.clusters import Clusters, resolve, smallest_uids
+from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
+from clozeline.pipeline.dedup.component_passes import Step
+from clozeline.pipeline.dedup.contraction import ranks_of
+from clozeline.pipeline.dedup.counts import DedupCounts, read_by
+from clozeline.pipeline.dedup.near_passes import SignatureFacts
+from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, require_equal
 
 _DEAL: Final = 1 << 20
 """Level of the ranks that deal components to ranges, which no label was chosen by."""

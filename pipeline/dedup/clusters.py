@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.components import connected_components, star_edges
-from pipeline.dedup.keep import kept_rows
-from pipeline.dedup.near import similarities
+from clozeline.pipeline.dedup.components import connected_components, star_edges
+from clozeline.pipeline.dedup.keep_rules import kept_rows
+from clozeline.pipeline.dedup.near import similarities
 
 CLUSTERS_VERSION: Final = 1
 """Raised when the rule that forms clusters changes."""

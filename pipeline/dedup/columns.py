@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import IntegrityError
-from pipeline.execution.exchange import Exchange
-from pipeline.execution.pieces import PieceWriter
-from pipeline.execution.unit_record import Output, require_equal
-from pipeline.recorded_file import RecordedFile
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.recorded_file import RecordedFile
 
 Columns = dict[str, NDArray[Any]]
 Schema = Sequence[tuple[str, str]]

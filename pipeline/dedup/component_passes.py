@@ -13,15 +13,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import UInt64
-from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
-from pipeline.dedup.contraction import Contraction, contract, look_up
-from pipeline.dedup.counts import DedupCounts, read_by
-from pipeline.dedup.parts import Parts
-from pipeline.errors import IntegrityError
-from pipeline.execution.exchange import Exchange
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
+from clozeline.arrays import UInt64
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, write_rows
+from clozeline.pipeline.dedup.contraction import Contraction, contract, look_up
+from clozeline.pipeline.dedup.counts import DedupCounts, read_by
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
 
 _LINK: Final = (("node", "<u8"), ("label", "<u8"), ("source", "<u4"), ("linked", "?"))
 _ANSWER: Final = (("label", "<u8"), ("component", "<u8"))

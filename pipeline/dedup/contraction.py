@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Bool, Int64, UInt64
-from pipeline.dedup.components import connected_components, star_edges
-from pipeline.seeding import mix
+from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.pipeline.dedup.components import connected_components, star_edges
+from clozeline.seeding import mix
 
 _STEP: Final = 0x9E3779B97F4A7C15
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from pipeline.execution.unit_record import Counts
+from clozeline.pipeline.execution.unit_record import Counts
 
 
 class _KindCounts(TypedDict, total=False):

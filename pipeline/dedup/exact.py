@@ -12,7 +12,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.normal_form import match_words
 
 EXACT_VERSION: Final = 1
 """Raised when a hash, and so a decision, changes."""

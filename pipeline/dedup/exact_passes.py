@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_rows
-from pipeline.dedup.counts import DedupCounts
-from pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
-from pipeline.dedup.keep import KEEP_COLUMNS, Keep, kept_rows, merits
-from pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
-from pipeline.documents.files import read_batches
-from pipeline.errors import IntegrityError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, require_equal
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_rows
+from clozeline.pipeline.dedup.counts import DedupCounts
+from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, kept_rows, merits
+from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.ingest.documents.files import read_batches
 
 _ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
 

@@ -13,9 +13,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.arrays import UInt64
-from pipeline.seeding import mix
-from pipeline.text.normal_form import match_words
+from clozeline.arrays import UInt64
+from clozeline.pipeline.text.normal_form import match_words
+from clozeline.seeding import mix
 
 NEAR_VERSION: Final = 1
 """Raised when a signature, and so a decision, changes."""

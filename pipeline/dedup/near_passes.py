@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_columns, write_rows
-from pipeline.dedup.component_passes import Levels, write_links
-from pipeline.dedup.contraction import contract
-from pipeline.dedup.counts import DedupCounts
-from pipeline.dedup.keep import KEEP_COLUMNS, Keep, merits
-from pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
-from pipeline.dedup.parts import Parts
-from pipeline.documents.files import read_batches
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
-from pipeline.text.normal_form import MATCH_VERSION
+from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_columns, write_rows
+from clozeline.pipeline.dedup.component_passes import Levels, write_links
+from clozeline.pipeline.dedup.contraction import contract
+from clozeline.pipeline.dedup.counts import DedupCounts
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, merits
+from clozeline.pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.ingest.documents.files import read_batches
+from clozeline.pipeline.text.normal_form import MATCH_VERSION
 
 _KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
 _COLUMNS = ("uid", "text", "target_text", *KEEP_COLUMNS)

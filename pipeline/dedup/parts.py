@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import read_columns, read_rows
-from pipeline.documents.files import documents_of
-from pipeline.execution.exchange import Exchange
-from pipeline.recorded_file import RecordedFile, recorded
+from clozeline.pipeline.dedup.columns import read_columns, read_rows
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.ingest.documents.files import documents_of
+from clozeline.recorded_file import RecordedFile, recorded
 
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))

@@ -13,22 +13,22 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.dedup.apply import Apply
-from pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
-from pipeline.dedup.clusters import CLUSTERS_VERSION
-from pipeline.dedup.component_passes import level_passes
-from pipeline.dedup.counts import DedupCounts
-from pipeline.dedup.exact import EXACT_VERSION, Key
-from pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
-from pipeline.dedup.keep import Keep
-from pipeline.dedup.near import NEAR_VERSION
-from pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureFacts
-from pipeline.dedup.parts import Parts, ranges_of
-from pipeline.execution.order import documents_folder
-from pipeline.execution.stage import Pass, Row, Stage, amount
-from pipeline.execution.unit_record import require_equal
-from pipeline.text.normal_form import MATCH_VERSION
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.dedup.apply import Apply
+from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
+from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
+from clozeline.pipeline.dedup.component_passes import level_passes
+from clozeline.pipeline.dedup.counts import DedupCounts
+from clozeline.pipeline.dedup.exact import EXACT_VERSION, Key
+from clozeline.pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
+from clozeline.pipeline.dedup.keep_rules import Keep
+from clozeline.pipeline.dedup.near import NEAR_VERSION
+from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureFacts
+from clozeline.pipeline.dedup.parts import Parts, ranges_of
+from clozeline.pipeline.execution.stage_order import documents_folder
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.text.normal_form import MATCH_VERSION
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pipeline.execution.pieces import PieceFile, PieceWriter
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import TEMPORARY, Counts, Output
+from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
 _GROUP: Final = 256
 """Files that one bundle holds, which is also the most that a process has open."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import xxhash
 
-from pipeline.errors import StorageError
-from pipeline.execution.inputs import SourceFile
-from pipeline.execution.unit_record import records
-from pipeline.readers import other_files
+from clozeline.errors import StorageError
+from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.execution.unit_record import records
+from clozeline.pipeline.ingest.readers import other_files
 
 OBSERVED: Final = ("mtime_ns", "ends_xxh3", "others")
 """Facts of an input that say whether it changed; they are no part of the plan's digest."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import ConfigurationError, StorageError
-from pipeline.readers import is_guess
-from pipeline.recipe import InputEntry, stage_names
-from pipeline.shards.store import as_url
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.ingest.readers import is_guess
+from clozeline.pipeline.recipe import InputEntry, stage_names
+from clozeline.pipeline.shards.store import as_url
 
 _NAMED: Final = 10
 """Files that a message names."""

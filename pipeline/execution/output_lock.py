@@ -22,8 +22,8 @@ from typing import IO, Any, Final
 
 import psutil
 
-from pipeline.errors import StorageError
-from pipeline.files import cannot_write, lock, parse_json, process_start, still_runs
+from clozeline.errors import StorageError
+from clozeline.files import cannot_write, lock, parse_json, process_start, still_runs
 
 _RENEWED_S: Final = 20.0
 _GONE_S: Final = 180.0

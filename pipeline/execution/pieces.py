@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Self, TypeAlias
 
 import xxhash
 
-from pipeline.errors import IntegrityError, StorageError
+from clozeline.errors import IntegrityError, StorageError
 
 _ROW: Final = struct.Struct("<QQQ")
 _END: Final = struct.Struct("<QQ")

@@ -15,14 +15,14 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.config import to_plain
-from pipeline.errors import ConfigurationError, IntegrityError, StorageError
-from pipeline.execution.input_changes import OBSERVED, changed_inputs, observed, observed_others
-from pipeline.execution.inputs import SourceFile, check_kinds, source_files
-from pipeline.files import parse_json, publish_json
-from pipeline.readers import check_options, detect, is_guess
-from pipeline.recipe import InputEntry, Recipe
-from pipeline.sealed_json import sealed, unsealed
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.files import parse_json, publish_json
+from clozeline.pipeline.execution.input_changes import OBSERVED, changed_inputs, observed, observed_others
+from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
+from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
+from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.sealed_json import sealed, unsealed
 
 PLAN_FORMAT: Final = 1
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}

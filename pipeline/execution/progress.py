@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from pipeline.execution.inputs import listed
+from clozeline.pipeline.execution.inputs import listed
 
 
 class Progress:

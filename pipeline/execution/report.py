@@ -9,17 +9,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.charts import Bar, Step, bars, funnel, histogram, shares
-from pipeline.errors import IntegrityError, StorageError
-from pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
-from pipeline.execution.plan import PLAN_STAGE
-from pipeline.execution.report_samples import Parts, SampleText, cluster_sizes, dropped_texts, kept_texts, lengths
-from pipeline.execution.unit_record import Counts, UnitRecord
-from pipeline.files import parse_json, publish_json, read_json
-from pipeline.format_version import refuse_newer
-from pipeline.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
-from pipeline.sealed_json import sealed, unsealed
-from pipeline.shards.manifest import FORMAT
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import parse_json, publish_json, read_json
+from clozeline.format_version import refuse_newer
+from clozeline.pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
+from clozeline.pipeline.execution.plan import PLAN_STAGE
+from clozeline.pipeline.execution.report_samples import (
+    Parts,
+    SampleText,
+    cluster_sizes,
+    dropped_texts,
+    kept_texts,
+    lengths,
+)
+from clozeline.pipeline.execution.unit_record import Counts, UnitRecord
+from clozeline.pipeline.shards.manifest import FORMAT
+from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
+from clozeline.report.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
+from clozeline.sealed_json import sealed, unsealed
 
 REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.documents.files import Rejection, read_batches, read_rejects
-from pipeline.errors import IntegrityError
-from pipeline.recorded_file import RecordedFile, recorded, recorded_by_any
-from pipeline.repair import repair_of
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_rejects
+from clozeline.recorded_file import RecordedFile, recorded, recorded_by_any
+from clozeline.repair import repair_of
 
 _FILES: Final = 16
 """Files of a folder that are read."""

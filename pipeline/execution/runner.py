@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
-from pipeline.config import config_digest, save_yaml, to_plain
-from pipeline.errors import ConfigurationError, IntegrityError, PartialFailureError
-from pipeline.execution.executors import run_units
-from pipeline.execution.inputs import skipped_files
-from pipeline.execution.order import all_stages, stage_of, stages_of
-from pipeline.execution.output_lock import one_at_a_time
-from pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
-from pipeline.execution.progress import Progress
-from pipeline.execution.report import earlier_report, write_stage_report
-from pipeline.execution.stage import Pass, Row, Stage
-from pipeline.execution.unit_record import (
+from clozeline.configuration.config import config_digest, save_yaml, to_plain
+from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
+from clozeline.files import publish, sweep
+from clozeline.pipeline.execution.inputs import skipped_files
+from clozeline.pipeline.execution.output_lock import one_at_a_time
+from clozeline.pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.report import earlier_report, write_stage_report
+from clozeline.pipeline.execution.run_units import run_units
+from clozeline.pipeline.execution.stage_order import all_stages, stage_of, stages_of
+from clozeline.pipeline.execution.stages import Pass, Row, Stage
+from clozeline.pipeline.execution.unit_record import (
     LOGS,
     TEMPORARY,
     C,
@@ -31,10 +32,9 @@ from pipeline.execution.unit_record import (
     records,
     require_equal,
 )
-from pipeline.execution.unit_runner import UnitRunner
-from pipeline.files import publish, sweep
-from pipeline.recipe import Recipe
-from pipeline.shards.quarantine import QUARANTINE
+from clozeline.pipeline.execution.unit_runner import UnitRunner
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.shards.quarantine import QUARANTINE
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 """Files of a stage's folder that records do not list."""

@@ -16,9 +16,9 @@ from typing import Any, Final
 import dill
 from datatrove.executor import SlurmPipelineExecutor
 
-from pipeline.command import guarded
-from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.executors import logs_apart
+from clozeline.command import guarded
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.executors import logs_apart
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -78,6 +78,6 @@ def _load(path: Path) -> JobExecutor:
 
 
 if __name__ == "__main__":
-    from pipeline.execution.slurm_task import main as run  # the pickle names this module, not __main__
+    from clozeline.pipeline.execution.slurm_task import main as run  # the pickle names this module, not __main__
 
     raise SystemExit(guarded(lambda: run(sys.argv[1:])))

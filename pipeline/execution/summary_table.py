@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from pipeline.command import Terminal
-from pipeline.execution.runner import StageSummary
-from pipeline.execution.stage import Row, amount
+from clozeline.command import Terminal
+from clozeline.pipeline.execution.runner import StageSummary
+from clozeline.pipeline.execution.stages import Row, amount
 
 HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, cast
 
-from pipeline.errors import IntegrityError
-from pipeline.execution.edit_samples import EditSamples
-from pipeline.files import file_hash, parse_json, publish, publish_json
-from pipeline.sealed_json import sealed, unsealed
+from clozeline.errors import IntegrityError
+from clozeline.files import file_hash, parse_json, publish, publish_json
+from clozeline.pipeline.execution.edit_samples import EditSamples
+from clozeline.sealed_json import sealed, unsealed
 
 
 class Counts(TypedDict, total=False):

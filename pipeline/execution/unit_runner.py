@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ClozelineError, StorageError, message_text
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import LOGS, TEMPORARY, Output, UnitRecord
-from pipeline.files import cannot_write
+from clozeline.errors import ClozelineError, StorageError, message_text
+from clozeline.files import cannot_write
+from clozeline.pipeline.execution.stages import Pass, Stage
+from clozeline.pipeline.execution.unit_record import LOGS, TEMPORARY, Output, UnitRecord
 
 
 @dataclass(frozen=True)

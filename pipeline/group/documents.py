@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Int64
-from pipeline.kernels.sampling import offsets_of
-from pipeline.rows import Ragged, Rows
-from pipeline.seeding import order_key
-from pipeline.shards import open_shards
-from pipeline.splits import is_heldout
+from clozeline.arrays import Int64
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")
 _PAIRS = ("target_ids", "target_language")

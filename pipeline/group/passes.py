@@ -8,23 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arrays import Int64
-from pipeline.documents.copies import FACTORS_FILE, CopyFactors, languages_of
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records, require_written
-from pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
-from pipeline.group.documents import heldout_documents, train_documents, with_copies
-from pipeline.group.sample_sets import SampleSet
-from pipeline.groupings import Context, build_grouping
-from pipeline.recorded_file import check_recorded, recorded
-from pipeline.rows import Rows
-from pipeline.seeding import mix
-from pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
-from pipeline.shards.layout import BlockRows, Compression, block_rows_of
-from pipeline.splits import Splits
-from pipeline.tokenizers import vocabulary_of
-from pipeline.vocabulary import Vocabulary
+from clozeline.arrays import Int64
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_written
+from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
+from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
+from clozeline.pipeline.group.groupings import Context, build_grouping
+from clozeline.pipeline.group.sample_sets import SampleSet
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
+from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of
+from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.recorded_file import check_recorded, recorded
+from clozeline.seeding import mix
 
 
 @dataclass(frozen=True)

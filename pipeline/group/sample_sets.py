@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config import to_plain
-from pipeline.errors import ConfigurationError
-from pipeline.groupings import GroupingSpec, MinimumRow
-from pipeline.objectives import Objective
-from pipeline.registry import Chosen
-from pipeline.vocabulary import Vocabulary
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import Chosen
 
 
 @dataclass(frozen=True, slots=True)

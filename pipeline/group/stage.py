@@ -10,27 +10,27 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError, TokenizerMissingError
-from pipeline.execution.order import tokenizer_stage
-from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
-from pipeline.execution.unit_record import add_counts, require_equal
-from pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
-from pipeline.group.passes import GroupManifests, GroupShards
-from pipeline.group.sample_sets import SampleSet, sample_sets
-from pipeline.registry import Chosen, OneOf, find
-from pipeline.seeding import keyed_hash
-from pipeline.shards import Manifest
-from pipeline.shards.layout import BlockRows, Compression
-from pipeline.splits import Splits, split_amount
-from pipeline.tokenizers import vocabulary_of
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError, TokenizerMissingError
+from clozeline.pipeline.execution.stage_order import tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.unit_record import add_counts, require_equal
+from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
+from clozeline.pipeline.group.passes import GroupManifests, GroupShards
+from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.layout import BlockRows, Compression
+from clozeline.pipeline.shards.splits import Splits, split_amount
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.registry import Chosen, OneOf, find
+from clozeline.seeding import keyed_hash
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class GroupConfig:
     """The sample sets to make."""
 
-    groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("pipeline.groupings")]] = "auto"
+    groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("clozeline.pipeline.group.groupings")]] = "auto"
     """`auto`: one set per distinct grouping, length and separator that the recipe's objectives declare; or a list"""
     block_rows: BlockRows = "auto"
     """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
@@ -83,7 +83,12 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def version(self) -> int:
         """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
         facts = [
-            (one.label, one.minimum.tokens, one.minimum.sentences, find("pipeline.groupings", one.spec.name).VERSION)
+            (
+                one.label,
+                one.minimum.tokens,
+                one.minimum.sentences,
+                find("clozeline.pipeline.group.groupings", one.spec.name).VERSION,
+            )
             for one in self.sets
         ]
         return keyed_hash(repr(facts))

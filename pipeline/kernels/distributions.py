@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Int64, UInt64
-from pipeline.kernels.rates import MILLION
+from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.kernels.rates import MILLION
 
 _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.arrays import Int64
-from pipeline.kernels.sampling import offsets_of, rows_of, within
-from pipeline.rows import Ragged
+from clozeline.arrays import Int64
+from clozeline.pipeline.kernels.sampling import offsets_of, rows_of, within
+from clozeline.pipeline.rows import Ragged
 
 
 def inside_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64, Int64]:

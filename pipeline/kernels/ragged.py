@@ -8,23 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Int64
-from pipeline.kernels.sampling import offsets_of
-from pipeline.rows import Ragged, segments
-
-__all__ = [
-    "IdSet",
-    "after_head",
-    "framed",
-    "insert_at",
-    "scalars",
-    "segments",
-    "span_mask",
-    "span_places",
-    "spread",
-    "starts_in_rows",
-    "trimmed",
-]
+from clozeline.arrays import Int64
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Ragged
 
 
 class IdSet:

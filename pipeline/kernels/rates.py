@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from pipeline.arrays import Int64
+from clozeline.arrays import Int64
 
 MILLION: Final = 1_000_000
 

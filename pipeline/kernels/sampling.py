@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Int64, UInt64
-from pipeline.kernels.distributions import exponentials
-from pipeline.kernels.rates import MILLION
-from pipeline.rows import Ragged
-from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
+from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.kernels.distributions import exponentials
+from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.arrays import Int64, UInt64
-from pipeline.kernels.distributions import inverse_cdf
-from pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
-from pipeline.rows import Ragged
-from pipeline.seeding import LENGTHS
+from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.kernels.distributions import inverse_cdf
+from clozeline.pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS
 
 
 def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Bool, Int64, UInt64
-from pipeline.kernels.distributions import inverse_cdf
-from pipeline.kernels.ragged import IdSet, span_places
-from pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_words, within
-from pipeline.rows import Ragged
-from pipeline.seeding import LENGTHS, POSITIONS
+from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.pipeline.kernels.distributions import inverse_cdf
+from clozeline.pipeline.kernels.ragged import IdSet, span_places
+from clozeline.pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_words, within
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS, POSITIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pipeline.shards.sink import HashedFile
+from clozeline.pipeline.shards.file_sink import HashedFile
 
 
 def message_start(schema: pa.Schema) -> int:

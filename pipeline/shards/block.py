@@ -18,8 +18,8 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from pipeline.rows import Ragged, Rows, equal_offsets
-from pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.rows import Ragged, Rows, equal_offsets
+from clozeline.pipeline.shards.columns import ColumnSpec
 
 _HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)

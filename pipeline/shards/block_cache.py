@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pipeline.files import replacing
+from clozeline.files import replacing
 
 _OWN: Final = "clozeline"
 _WRITERS: Final = 16

@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from pipeline.repair import repair_of
-from pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.repair import repair_of
 
 
 def read_regular(path: Path, limit: int) -> bytes:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import IntegrityError
-from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "binary16"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.errors import IntegrityError, StorageError
-from pipeline.repair import repair_of
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.repair import repair_of
 
 
 class ManifestError(IntegrityError):

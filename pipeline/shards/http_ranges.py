@@ -15,8 +15,8 @@ from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, make_hea
 from urllib3.exceptions import HTTPError
 from urllib3.util import Url, parse_url
 
-from pipeline.errors import StorageError
-from pipeline.shards.errors import ObjectTooShortError, StrayAnswerError
+from clozeline.errors import StorageError
+from clozeline.pipeline.shards.errors import ObjectTooShortError, StrayAnswerError
 
 _RETRIES: Final = Retry(total=None, connect=0, read=0, redirect=10, status=0, other=0)
 _CONNECTIONS: Final = 256

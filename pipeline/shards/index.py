@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.repair import repair_of
-from pipeline.shards.block import BlockError, decode
-from pipeline.shards.bounded_reading import read_regular
-from pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
-from pipeline.shards.errors import ManifestError
-from pipeline.shards.shard import ShardInfo
+from clozeline.pipeline.shards.block import BlockError, decode
+from clozeline.pipeline.shards.bounded_reading import read_regular
+from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.shard import ShardInfo
+from clozeline.repair import repair_of
 
 _TYPES: Final[dict[str, Dtype]] = {
     "shard": "uint32",

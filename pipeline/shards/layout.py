@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.rows import FIXED_COLUMNS, Feature
-from pipeline.shards.writer import auto_block_rows
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
+from clozeline.pipeline.shards.writer import auto_block_rows
 
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB uncompressed."""

@@ -23,16 +23,15 @@ from pydantic import (
     model_validator,
 )
 
-from pipeline.errors import ConfigurationError, IntegrityError, StorageError
-from pipeline.files import parse_json
-from pipeline.format_version import refuse_newer
-from pipeline.repair import repair_of
-from pipeline.rows import FIXED_COLUMNS
-from pipeline.shards.bounded_reading import check_entries, read_regular
-from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.errors import ManifestError
-from pipeline.shards.raw_texts import explain_texts
-from pipeline.shards.shard_table import (
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.files import parse_json
+from clozeline.format_version import refuse_newer
+from clozeline.pipeline.rows import FIXED_COLUMNS
+from clozeline.pipeline.shards.bounded_reading import check_entries, read_regular
+from clozeline.pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.raw_texts import explain_texts
+from clozeline.pipeline.shards.shard_table import (
     ShardFacts,
     ShardTable,
     numbers_of,
@@ -41,6 +40,7 @@ from pipeline.shards.shard_table import (
     relative_path,
     to_shards,
 )
+from clozeline.repair import repair_of
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20

@@ -10,12 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.errors import ManifestError
-from pipeline.shards.index import write_index
-from pipeline.shards.manifest import FORMAT, SIZE_LIMIT, Manifest, canonical_sha256, first_problem, manifest_text
-from pipeline.shards.shard import ShardInfo
-from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
+from clozeline.pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.index import write_index
+from clozeline.pipeline.shards.manifest import (
+    FORMAT,
+    SIZE_LIMIT,
+    Manifest,
+    canonical_sha256,
+    first_problem,
+    manifest_text,
+)
+from clozeline.pipeline.shards.shard import ShardInfo
+from clozeline.pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
 _INLINE_LIMIT: Final = 100_000
 """From this number of shards on, their list is a file beside the manifest."""

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
 
-from pipeline.files import parse_json, publish_json
-from pipeline.sealed_json import sealed, unsealed
-from pipeline.shards.bounded_reading import check_entries
-from pipeline.shards.errors import ManifestError
-from pipeline.shards.manifest import Manifest, first_problem
-from pipeline.shards.shard_table import numbers_of, paths_of
+from clozeline.files import parse_json, publish_json
+from clozeline.pipeline.shards.bounded_reading import check_entries
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.manifest import Manifest, first_problem
+from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
+from clozeline.sealed_json import sealed, unsealed
 
 QUARANTINE = "quarantine.json"
 
@@ -52,7 +52,7 @@ class _File(BaseModel):
 
 _LIST: Final = TypeAdapter(_Entries)
 _REMEDY: Final = (
-    "copy it again, or remove it and run `python tools/quarantine_blocks.py MANIFEST`, which lists the unreadable "
+    "copy it again, or remove it and run `clozeline quarantine-blocks MANIFEST`, which lists the unreadable "
     "blocks of the set again"
 )
 _VALUE_LIMIT: Final = 3 << 20  # a million blocks

@@ -16,16 +16,16 @@ from typing import Final, Protocol
 import numpy as np
 import xxhash
 
-from pipeline.errors import StorageError
-from pipeline.repair import repair_of
-from pipeline.rows import Rows
-from pipeline.shards.block import BlockError, decode
-from pipeline.shards.columns import ColumnSpec, holds_ids
-from pipeline.shards.errors import DamagedBlock, ManifestError, ObjectTooShortError
-from pipeline.shards.index import BlockIndex
-from pipeline.shards.manifest import Manifest
-from pipeline.shards.quarantine import Quarantine
-from pipeline.shards.store import LARGEST_REQUEST, Range
+from clozeline.errors import StorageError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards.block import BlockError, decode
+from clozeline.pipeline.shards.columns import ColumnSpec, holds_ids
+from clozeline.pipeline.shards.errors import DamagedBlock, ManifestError, ObjectTooShortError
+from clozeline.pipeline.shards.index import BlockIndex
+from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.pipeline.shards.quarantine import Quarantine
+from clozeline.pipeline.shards.store import LARGEST_REQUEST, Range
+from clozeline.repair import repair_of
 
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the process, not of the file: they must not count as a damaged block."""

@@ -16,13 +16,13 @@ from typing import Final
 
 import xxhash
 
-from pipeline.configuration.redaction import redacted_text
-from pipeline.shards.block_cache import BlockCache
-from pipeline.shards.bounded_reading import check_entries
-from pipeline.shards.index import BlockIndex, read_index
-from pipeline.shards.manifest import ENTRY_LIMIT, SIZE_LIMIT, Manifest
-from pipeline.shards.shard_table import SHARDS_FILE
-from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
+from clozeline.configuration.redaction import redacted_text
+from clozeline.pipeline.shards.block_cache import BlockCache
+from clozeline.pipeline.shards.bounded_reading import check_entries
+from clozeline.pipeline.shards.index import BlockIndex, read_index
+from clozeline.pipeline.shards.manifest import ENTRY_LIMIT, SIZE_LIMIT, Manifest
+from clozeline.pipeline.shards.shard_table import SHARDS_FILE
+from clozeline.pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
 
 _POLL_S: Final = 0.05
 _SHA256: Final = re.compile("[0-9a-f]{64}")

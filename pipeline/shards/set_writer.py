@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.errors import IntegrityError, StorageError
-from pipeline.files import parse_json
-from pipeline.repair import repair_of
-from pipeline.rows import Rows
-from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.layout import Compression, shard_name
-from pipeline.shards.manifest import Manifest
-from pipeline.shards.manifest_writer import Outputs, write_manifest
-from pipeline.shards.shard import ShardInfo
-from pipeline.shards.writer import write_shard
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import parse_json
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.shards.layout import Compression, shard_name
+from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.pipeline.shards.manifest_writer import Outputs, write_manifest
+from clozeline.pipeline.shards.shard import ShardInfo
+from clozeline.pipeline.shards.writer import write_shard
+from clozeline.repair import repair_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import IntegrityError
-from pipeline.sealed_json import sealed, unsealed
+from clozeline.errors import IntegrityError
+from clozeline.sealed_json import sealed, unsealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, field_validator
 
-from pipeline.repair import repair_of
-from pipeline.shards.bounded_reading import read_regular
-from pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.bounded_reading import read_regular
+from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.repair import repair_of
 
 SHARDS_FILE: Final = "shards.parquet"
 _ROW_LIMIT: Final = 1024

@@ -21,12 +21,12 @@ from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.redaction import remember
-from pipeline.errors import ConfigurationError, StorageError
-from pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
-from pipeline.shards.http_ranges import HttpRanges
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.redaction import remember
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
+from clozeline.pipeline.shards.http_ranges import HttpRanges
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0

@@ -11,9 +11,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipeline.errors import IntegrityError
-from pipeline.shards.arrow import message_start
-from pipeline.shards.sink import HashedFile
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards.arrow import message_start
+from clozeline.pipeline.shards.file_sink import HashedFile
 
 _MEMBER_LIMIT: Final = 8 << 30  # USTAR writes sizes with eleven octal digits
 _BLOCKS_LIMIT: Final = 10**8  # member names have eight digits, so that they sort

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import IntegrityError
-from pipeline.recorded_file import RecordedFile, recorded
-from pipeline.repair import repair_of
-from pipeline.shards import ColumnSpec
-from pipeline.shards.columns import Dtype
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards import ColumnSpec
+from clozeline.pipeline.shards.columns import Dtype
+from clozeline.recorded_file import RecordedFile, recorded
+from clozeline.repair import repair_of
 
 DOCUMENTS_SCHEMA: Final = pa.schema(
     [

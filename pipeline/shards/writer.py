@@ -9,14 +9,14 @@ from typing import Final, Literal
 import pyarrow as pa
 import xxhash
 
-from pipeline.errors import IntegrityError
-from pipeline.rows import Rows
-from pipeline.shards.arrow import ArrowContainer
-from pipeline.shards.block import decoded_bytes
-from pipeline.shards.columns import ColumnSpec, arrow_schema, cut, holds_ids, to_batch
-from pipeline.shards.shard import Block, ShardInfo
-from pipeline.shards.sink import HashedFile
-from pipeline.shards.tar import TarContainer
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards.arrow import ArrowContainer
+from clozeline.pipeline.shards.block import decoded_bytes
+from clozeline.pipeline.shards.columns import ColumnSpec, arrow_schema, cut, holds_ids, to_batch
+from clozeline.pipeline.shards.file_sink import HashedFile
+from clozeline.pipeline.shards.shard import Block, ShardInfo
+from clozeline.pipeline.shards.tar import TarContainer
 
 BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)
 """Rows of a block that `auto` chooses among."""

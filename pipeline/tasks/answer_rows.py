@@ -8,15 +8,15 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pipeline.arrays import Int64
-from pipeline.rows import Feature
-from pipeline.task_readers import Question, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.labelled_rows import SEGMENT_STARTS
-from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
-from pipeline.tasks.token_places import token_spans
-from pipeline.tasks.windows import owners, windows
-from pipeline.tokenizers import Encoding
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.labeled_rows import SEGMENT_STARTS
+from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.token_offsets import token_spans
+from clozeline.pipeline.tasks.windows import owners, windows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pipeline.rows import Feature
-from pipeline.task_readers import Choices, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.task_rows import Built, TaskRows
-from pipeline.tokenizers import Encoding
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.readers import Choices, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import Built, TaskRows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed rows of all choices, end to end")
 _CHOICE_STARTS: Final = Feature("choice_starts", "uint32", 1, "places in input_ids where choices start, first 0")

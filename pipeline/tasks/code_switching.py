@@ -11,12 +11,12 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
-from pipeline.formats.limits import Limits
-from pipeline.seeding import keyed_hash
-from pipeline.task_readers import LabelledText, Refused, TaggedWords, TaskFacts, TaskItem
-from pipeline.task_readers._lines import text_lines
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaggedWords, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.seeding import keyed_hash
 
 Dictionary: TypeAlias = Mapping[str, Sequence[str]]
 """Translations of each word, in lower case."""

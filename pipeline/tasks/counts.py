@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from pipeline.execution.unit_record import Counts
+from clozeline.pipeline.execution.unit_record import Counts
 
 
 class SplitCounts(TypedDict, total=False):

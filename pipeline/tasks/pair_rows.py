@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from pipeline.rows import Feature
-from pipeline.task_readers import LabelledText, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.labelled_rows import TARGET
-from pipeline.tasks.task_rows import Built, TaskRows
-from pipeline.tokenizers import Encoding
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.labeled_rows import TARGET
+from clozeline.pipeline.tasks.readers import LabelledText, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import Built, TaskRows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _FIRST: Final = Feature("input_ids", "ids", 1, "one text, framed")
 _SECOND: Final = Feature("input_ids_b", "ids", 1, "the text it is compared with, framed")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.task_readers import Part
-from pipeline.tokenizers import Encoding
-from pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.tasks.readers import Part
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:

@@ -10,27 +10,27 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
-from pipeline.files import file_hash
-from pipeline.formats.limits import Limits
-from pipeline.recorded_file import check_recorded
-from pipeline.registry import Chosen
-from pipeline.shards import SetWriter, feature_columns, fixed_columns
-from pipeline.shards.layout import block_rows_of
-from pipeline.task_readers import Refused, TaskFacts, TaskFile, TaskItem, TaskReader
-from pipeline.task_readers._reader import TASK
-from pipeline.tasks.carving import carved, without
-from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, switched
-from pipeline.tasks.counts import SplitCounts, TaskCounts
-from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.row_checks import check_rows, keys_of
-from pipeline.tasks.row_kinds import ROW_KINDS
-from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
-from pipeline.tasks.task_rows import Form
-from pipeline.tokenizers import Tokenizer, load_tokenizer
-from pipeline.vocabulary import Vocabulary
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.shards import SetWriter, feature_columns, fixed_columns
+from clozeline.pipeline.shards.layout import block_rows_of
+from clozeline.pipeline.tasks.carved_splits import carved, without
+from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, switched
+from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
+from clozeline.pipeline.tasks.readers import Refused, TaskFacts, TaskFile, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers._reader import TASK
+from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
+from clozeline.pipeline.tasks.row_types import ROW_KINDS
+from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.recorded_file import check_recorded
+from clozeline.registry import Chosen
 
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3

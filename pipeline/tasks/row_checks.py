@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Final
 
-from pipeline.task_readers import Choices, LabelledText, Question, Refused, TaggedWords, TaskItem
-from pipeline.tasks.carving import compared_keys
+from clozeline.pipeline.tasks.carved_splits import compared_keys
+from clozeline.pipeline.tasks.readers import Choices, LabelledText, Question, Refused, TaggedWords, TaskItem
 
 SHOWN_NOTES: Final = (
     "also_in_train",

@@ -8,9 +8,17 @@ from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
-from pipeline.task_readers import LabelledText, Refused, SourceTarget, TaskFacts, TaskFile, TaskItem, TaskReader
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import (
+    LabelledText,
+    Refused,
+    SourceTarget,
+    TaskFacts,
+    TaskFile,
+    TaskItem,
+    TaskReader,
+)
 
 _METRICS = ("spearman", "pearson")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from pipeline.errors import ConfigurationError
-from pipeline.execution.inputs import SourceFile
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.inputs import SourceFile
 
 _SPLITS: Final = ("train", "dev", "test")
 _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")

@@ -10,24 +10,24 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
-from pipeline.execution.inputs import source_files
-from pipeline.execution.order import tokenizer_stage
-from pipeline.execution.stage import Pass, Row, Stage, amount
-from pipeline.execution.unit_record import require_equal
-from pipeline.files import file_hash
-from pipeline.registry import Chosen, OneOf
-from pipeline.seeding import keyed_hash
-from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
-from pipeline.tasks.counts import SplitCounts, TaskCounts
-from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_learnt, open_reader
-from pipeline.tasks.row_checks import SHOWN_NOTES
-from pipeline.tasks.row_kinds import ROW_KINDS
-from pipeline.tasks.similar_pairs import SimilarityConfig
-from pipeline.tasks.split_files import SplitFiles, split_files
-from pipeline.vocabulary import Vocabulary
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.execution.inputs import source_files
+from clozeline.pipeline.execution.stage_order import tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
+from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
+from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_learnt, open_reader
+from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
+from clozeline.pipeline.tasks.row_types import ROW_KINDS
+from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.tasks.split_files import SplitFiles, split_files
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import Chosen, OneOf
+from clozeline.seeding import keyed_hash
 
 _VERSION = 2
 
@@ -36,7 +36,7 @@ _VERSION = 2
 class TasksConfig:
     """A task, and the form of its rows."""
 
-    reader: Annotated[Chosen, OneOf("pipeline.task_readers")]
+    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")]
     """reader of the files and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
     """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;

@@ -8,14 +8,14 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pipeline.arrays import Int64
-from pipeline.rows import Feature
-from pipeline.task_readers import TaggedWords, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
-from pipeline.tasks.token_places import NO_WORD, token_spans, word_bounds, word_numbers
-from pipeline.tasks.windows import owners, windows
-from pipeline.tokenizers import Encoding
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.token_offsets import NO_WORD, token_spans, word_bounds, word_numbers
+from clozeline.pipeline.tasks.windows import owners, windows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _PLACES: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
 _TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")

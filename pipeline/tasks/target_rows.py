@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.rows import Feature
-from pipeline.task_readers import Dialogue, SourceTarget, TaskFacts, answer_runs
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.part_ids import part_ids
-from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
-from pipeline.tokenizers import Encoding
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.part_ids import part_ids
+from clozeline.pipeline.tasks.readers import Dialogue, SourceTarget, TaskFacts, answer_runs
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
 

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.documents.document import document_uid
-from pipeline.execution.unit_record import add_counts
-from pipeline.rows import Feature, Ragged, Rows
-from pipeline.seeding import keyed_hash, mix
-from pipeline.task_readers import Refused, TaskFacts, TaskItem
-from pipeline.tasks.counts import SplitCounts
-from pipeline.tasks.frames import Frame
-from pipeline.tokenizers import Encoding, Tokenizer
+from clozeline.pipeline.execution.unit_record import add_counts
+from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.tasks.counts import SplitCounts
+from clozeline.pipeline.tasks.readers import Refused, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
+from clozeline.seeding import keyed_hash, mix
 
 Item = TypeVar("Item", bound=TaskItem)
 

@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pipeline.rows import Feature
-from pipeline.task_readers import Dialogue, SourceTarget, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.part_ids import part_ids
-from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
-from pipeline.tokenizers import Encoding
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.part_ids import part_ids
+from clozeline.pipeline.tasks.readers import Dialogue, SourceTarget, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", 1, "ascending places in input_ids of what is learnt")
 _LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each predicted at the place before")

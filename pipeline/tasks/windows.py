@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.arrays import Int64
+from clozeline.arrays import Int64
 
 
 def windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.text.word_tokens import word_tokens
+from clozeline.pipeline.text.word_tokens import word_tokens
 
 _FEW: Final = 64
 """Below this number of items a dictionary is faster than sorting an array."""

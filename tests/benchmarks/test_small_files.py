@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from benchmarks.small_files import cut, opens
-from pipeline.recipe import PlanConfig
+from clozeline.pipeline.recipe import PlanConfig
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.__main__ import commands
-from pipeline.__main__ import main as run_pipeline
-from pipeline.__main__ import stage_main
-from pipeline.execution.order import all_stages
-from pipeline.shards import open_shards
-from pipeline.shards.quarantine import publish_quarantine
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine
 from tests.distributed import run_ranks
 from tests.model.checkpoints.published import saved
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
@@ -42,7 +42,7 @@ class Answer:
 
 def train(words: list[str], limit: int | None) -> int:
     """Run the trainer in a process of its own, whose output is a file: it is written once the disk is whole again."""
-    from train.command import main
+    from clozeline.train.command import main
 
     answer = spoken(lambda: main(words), limit)
     sys.stdout.write(answer.out)

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.encode import tokenise
-from pipeline.seeding import keyed_hash
-from pipeline.shards.quarantine import QUARANTINE
-from pipeline.tokenizer import stage as tokenizer_stage
+from clozeline.pipeline.shards.quarantine import QUARANTINE
+from clozeline.pipeline.tokenize.encode import tokenize_documents as tokenise
+from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
+from clozeline.seeding import keyed_hash
 from tests.clozeline.bench import Answer
 from tests.clozeline.damage import KINDS, Damage, fault
 from tests.clozeline.folder_state import FolderState

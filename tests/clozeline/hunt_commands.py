@@ -9,22 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.__main__ import main as run_pipeline
-from pipeline.__main__ import stage_main
-from pipeline.config import load_config
-from pipeline.errors import message_text
-from pipeline.shards import open_shards
-from pipeline.shards.quarantine import publish_quarantine
+from clozeline.configuration.config import load_config
+from clozeline.errors import message_text
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.tools.experiments.trainings.finetuning_scores import score_run
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.failures import explain
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
 from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
 from tests.clozeline.run_bench import RunBench
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import tuned_run
-from tools.experiments.finetuning_scores import score_run
-from train.config import TrainConfig
-from train.distributed import World
-from train.failures import explain
-from train.run import run
+from tests.tools.runs.evaluation.task_runs import tuned_run
 
 NO_READERS = (
     "continue_demo",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from pipeline.recorded_file import RecordedFile
+from clozeline.recorded_file import RecordedFile
 
 _opened: list[Path] | None = None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.__main__ import main as run_pipeline
 from tests.clozeline.bench import Answer, spoken, train
 from tests.distributed import run_ranks
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
@@ -110,6 +110,6 @@ class RunBench:
 
     @staticmethod
     def _train(*words: str) -> Answer:
-        from train.command import main
+        from clozeline.train.command import main
 
         return spoken(lambda: main(words), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
-from pipeline.execution.order import all_stages
+from clozeline.pipeline.execution.stage_order import all_stages
 
 ROOT = Path(__file__).parents[2]
 

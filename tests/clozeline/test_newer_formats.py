@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.__main__ import stage_main
-from pipeline.execution.order import all_stages
-from pipeline.files import file_hash
-from pipeline.sealed_json import sealed
-from pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.files import file_hash
+from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.sealed_json import sealed
+from clozeline.train.checkpoint.format import FORMAT_WHOLE
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
 from tests.pipeline.task_files import write_vocabulary
-from train.checkpoint.format import FORMAT_WHOLE
 
 KINDS = {
     "plan": "out/clean/plan.json",
@@ -83,7 +83,7 @@ def tool(name: str, *words: Any) -> Answer:
 
 def dry(bench: Bench, *words: str) -> Answer:
     """A start of the trainer without its last part."""
-    from train.command import main
+    from clozeline.train.command import main
 
     return spoken(lambda: main([*bench.words("train"), "--dry-run", *words]), None)
 

@@ -6,10 +6,12 @@ from typing import Any
 import torch
 import transformers
 
-from model.build import Model
-from model.checkpoints import KeyMap, map_of_type
-from model.checkpoints._conversion import to_ours
-from model.config import BiasConfig, DisentangledConfig, ModelConfig, PositionConfig, ShareConfig
+from clozeline.model.build import Model
+from clozeline.model.checkpoints import KeyMap, map_of_type
+from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.configuration.layer import BiasConfig, ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 
 NO_BIAS = BiasConfig(qkv=False, out=False, ffn=False)
 VOCABULARY, PLACES = 37, 20

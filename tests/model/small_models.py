@@ -4,9 +4,9 @@ import dataclasses
 
 import torch
 
-from model.build import build_model
-from model.initialisation import initialise
-from model.registry import find, names
+from clozeline.model.build import build_model
+from clozeline.model.initialization import initialise
+from clozeline.registry import find, names
 from tests.declarations import declared
 
 VOCABULARY = 37
@@ -16,7 +16,7 @@ RECURRENT = ("awd_lstm", "elmo")
 """Families without attention, which read rows like a decoder's."""
 SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 
-HEADS = names("model.heads")
+HEADS = names("clozeline.model.heads")
 
 
 def head_keys(name):
@@ -30,12 +30,12 @@ def small_config(family, /, **changes):
     A family without one is as the family that is named for its architecture: a BERT, Llama or T5. Every part of the
     core occurs in one of these.
     """
-    kind = find("model.families", family)
+    kind = find("clozeline.model.families", family)
     sizes = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
     required = {field.name for field in dataclasses.fields(kind.Options) if field.default is dataclasses.MISSING}
     keys = {"family": family} | {key: size for key, size in sizes.items() if key in required}
-    usual = declared("model.families", kind.architecture, "SMALL", {})
-    return kind.Options(**(keys | declared("model.families", family, "SMALL", usual) | changes))
+    usual = declared("clozeline.model.families", kind.architecture, "SMALL", {})
+    return kind.Options(**(keys | declared("clozeline.model.families", family, "SMALL", usual) | changes))
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
@@ -48,14 +48,14 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     rows = len(lengths)
     tensors = _rows(draw, rows, columns, lengths, "")
     labelled = columns
-    if find("model.families", family).architecture == "encoder_decoder":
+    if find("clozeline.model.families", family).architecture == "encoder_decoder":
         labelled = columns - 2
         tensors |= _rows(draw, rows, labelled, lengths.clamp(max=labelled), "decoder_")
     index = torch.tensor([row * labelled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
-    if "sample_words" in find("model.families", family).needs:
+    if "sample_words" in find("clozeline.model.families", family).needs:
         tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
 

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from model.config import DropoutConfig, PositionConfig
-from model.errors import BatchError
-from model.registry import names
+from clozeline.errors import BatchError
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.registry import names
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, total
 
 DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
@@ -45,7 +46,7 @@ def test_each_dropout_acts_alone(place):
     assert total(network, tensors).item() != total(network, tensors).item()
 
 
-@pytest.mark.parametrize("family", [name for name in names("model.families") if name != "replaced_tokens"])
+@pytest.mark.parametrize("family", [name for name in names("clozeline.model.families") if name != "replaced_tokens"])
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
     network, tensors = built(family).eval(), batch_for(family)

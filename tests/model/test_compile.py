@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.build import build_model
+from clozeline.model.build import build_model
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
 

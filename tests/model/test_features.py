@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.errors import BatchError, ConfigurationError
-from model.features import check_layer, token_vectors
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.features import check_layer, token_vectors
 from tests.model import model_peers
 from tests.model.small_models import VOCABULARY, batch_for, built
 

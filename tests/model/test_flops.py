@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-import model.flops
-from model.config import DisentangledConfig, PositionConfig
-from model.settling import settle
+import clozeline.model.flops
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.small_models import FAMILIES, batch_for, built
 
 
@@ -91,4 +91,4 @@ def test_labels_cost_the_heads_matrices_and_training_three_forwards():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.flops).failed == 0
+    assert doctest.testmod(clozeline.model.flops).failed == 0

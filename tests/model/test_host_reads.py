@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.registry import find, names
-from model.settling import settle
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.registry import find, names
 from tests.model.small_models import HEADS, batch_for, built, choice_batch, full_batch, head_keys
 
 
@@ -22,13 +22,13 @@ def without_values(network, tensors):
 
 
 @pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_families(family, padded):
     tensors = batch_for(family, lengths=None if padded else [11] * 4)
     without_values(built(family), tensors)
 
 
-@pytest.mark.parametrize("head", [name for name in HEADS if "choices" not in find("model.heads", name).needs])
+@pytest.mark.parametrize("head", [name for name in HEADS if "choices" not in find("clozeline.model.heads", name).needs])
 def test_heads(head):
     network = built("encoder", heads={head: head_keys(head)}, tied=head != "bidirectional_lm")
     without_values(network, full_batch())

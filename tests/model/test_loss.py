@@ -5,10 +5,10 @@ import doctest
 import pytest
 import torch
 
-import model.loss
-from model.config import HeadConfig
-from model.errors import BatchError
-from model.loss import IGNORED, cross_entropy_sum, gather_labels
+import clozeline.model.loss
+from clozeline.errors import BatchError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, weighted_batch
 
@@ -149,7 +149,7 @@ def test_cross_entropy_is_summed_in_fp32():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.loss).failed == 0
+    assert doctest.testmod(clozeline.model.loss).failed == 0
 
 
 @pytest.mark.parametrize("normalise", ["label", "row"])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.config import PositionConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.model_peers import PEERS, VOCABULARY, Size
 

@@ -8,8 +8,8 @@ import torch
 import yaml
 from pydantic import TypeAdapter
 
-from model.build import Model, build_model
-from model.config import ModelConfig
+from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.model_config import ModelConfig
 
 FOLDER = Path(__file__).parents[2] / "configs" / "models"
 BERT_HEAD = 768 * 768 + 768 + 2 * 768 + 30522

@@ -19,8 +19,9 @@ os.environ["DS_ACCELERATOR"] = "cpu"
 import deepspeed
 import torch
 
-from model.build import build_model
-from model.config import DisentangledConfig, PositionConfig, ShareConfig
+from clozeline.model.build import build_model
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.small_models import SPELLINGS, batch_for, small_config
 
 STEPS = 4

@@ -6,10 +6,10 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from pipeline.formats.account import Account
-from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord
-from pipeline.registry import choose
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.registry import choose
 
 SENTENCES = (
     "The river that runs through the town is wide and slow in the summer of every year. "
@@ -66,7 +66,7 @@ def read(
     path: Path, start: int = 0, end: int | None = None, *, limits: Limits | None = None, **chosen: Any
 ) -> list[Item]:
     """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
-    reader = choose("pipeline.readers", {"name": "warc", **chosen}).build(limits or Limits())
+    reader = choose("clozeline.pipeline.ingest.readers", {"name": "warc", **chosen}).build(limits or Limits())
     return read_range(reader, path, start, path.stat().st_size if end is None else end)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.rows import Ragged, Rows
-from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
 SEP = SPECIALS.index("sep")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipeline.execution.order import all_stages
-from pipeline.seeding import keyed_hash
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.seeding import keyed_hash
 
 WORDS = [
     "the",

@@ -10,9 +10,9 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.__main__ import stage_main
-from pipeline.execution.order import all_stages
-from pipeline.seeding import keyed_hash
+from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.seeding import keyed_hash
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE
 

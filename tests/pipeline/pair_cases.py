@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.rows import Example, Ragged, Rows
-from pipeline.seeding import POSITIONS
-from pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.rows import Example, Ragged, Rows
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import SEP, fixed_columns
 from tests.pipeline.word_cases import drawn, masked_by_hand, smallest
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipeline.__main__ import main
-from pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.shards import ShardSet, open_shards
 
 WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

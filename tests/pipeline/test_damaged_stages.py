@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main, stage_main
-from pipeline.execution.runner import StageRun
-from pipeline.seeding import keyed_hash
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.runner import StageRun
+from clozeline.seeding import keyed_hash
 from tests.pipeline import mutations
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe

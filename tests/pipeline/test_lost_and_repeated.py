@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.__main__ import main, stage_main
-from pipeline.documents.files import read_documents, write_documents
-from pipeline.execution.order import all_stages
-from pipeline.execution.unit_record import UnitRecord
-from pipeline.files import file_hash
-from pipeline.rows import Rows
-from pipeline.seeding import keyed_hash
+from clozeline.files import file_hash
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
+from clozeline.pipeline.rows import Rows
+from clozeline.seeding import keyed_hash
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.mutations import CLEAR, Damage
@@ -74,58 +74,58 @@ class Place:
 
 
 PLACES = {
-    "a record from the reader": Place("clean", "pipeline.clean.unit:_batches", 0),
-    "a document between two steps": Place("clean", "pipeline.clean.unit:CleanUnits._extracted"),
-    "a document that is written": Place("clean", "pipeline.clean.unit:write_documents", 1),
-    "a row of a file of documents": Place("clean", "pipeline.documents.files:_record_batch"),
-    "a rejection that is written": Place("clean", "pipeline.clean.unit:write_rejects", 1),
-    "documents that are hashed": Place("dedup", "pipeline.dedup.exact_passes:read_batches"),
-    "a hash that is compared": Place("dedup", "pipeline.dedup.exact_passes:read_rows"),
-    "documents that get a signature": Place("dedup", "pipeline.dedup.near_passes:read_batches"),
-    "a band key that is compared": Place("dedup", "pipeline.dedup.near_passes:read_rows"),
-    "a near-duplicate that is compared": Place("dedup", "pipeline.dedup.cluster_passes:read_rows"),
-    "an exact cluster that is written": Place("dedup", "pipeline.dedup.exact_passes:write_clusters", 1),
-    "a link that is written": Place("dedup", "pipeline.dedup.component_passes:write_rows", 3, call="near-links-1"),
-    "a link that is joined": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-links-1"),
-    "a link of the last level": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-links-2"),
-    "the name of a component": Place("dedup", "pipeline.dedup.component_passes:read_rows", call="near-answers"),
-    "a member of a near cluster": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="near-clusters"),
-    "a near-duplicate's decision": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="near-decisions"),
-    "an exact copy in near dedup": Place("dedup", "pipeline.dedup.cluster_passes:read_rows", call="exact-kept"),
-    "a near drop of a part": Place("dedup", "pipeline.dedup.parts:read_rows", call="near-drops"),
-    "a near cluster that is written": Place("dedup", "pipeline.dedup.cluster_passes:write_clusters", 1),
-    "a document of dedup": Place("dedup", "pipeline.dedup.apply:read_documents"),
-    "a document that dedup writes": Place("dedup", "pipeline.dedup.apply:write_documents", 1),
-    "a rejection that dedup writes": Place("dedup", "pipeline.dedup.apply:write_rejects", 1),
-    "documents of the tokenizer's sample": Place("train_tokenizer", "pipeline.train_tokenizer.stage:choose_sample", 0),
-    "a text of the tokenizer's sample": Place("train_tokenizer", "pipeline.train_tokenizer.sample:_read"),
-    "a document before it is encoded": Place("encode", "pipeline.encode.tokenise:read_documents"),
-    "a document that is encoded": Place("encode", "pipeline.encode.tokenise:token_documents"),
-    "a document of a sorted run": Place("encode", "pipeline.encode.runs:RunWriter._batch", 1),
-    "a run of a shard": Place("encode", "pipeline.encode.merge:read_range"),
-    "a row of a token shard": Place("encode", "pipeline.shards.set_writer:write_shard", 1),
-    "a row of a table of documents": Place("encode", "pipeline.encode.merge:write_table", 1),
-    "a token shard in the manifest": Place("encode", "pipeline.shards.set_writer:write_manifest", "shards"),
-    "a document that is balanced": Place("balance", "pipeline.balance.passes:CountTokens._counted", 1),
-    "a training document": Place("group", "pipeline.group.passes:train_documents"),
-    "a held-out document": Place("group", "pipeline.group.passes:heldout_documents"),
-    "a copy of a document": Place("group", "pipeline.group.passes:with_copies"),
-    "a document that is grouped": Place("group", "pipeline.groupings.packed:Packed.group", 1),
-    "a sample row": Place("group", "pipeline.group.passes:_by_uid", 0),
-    "a row of a sample shard": Place("group", "pipeline.shards.set_writer:write_shard", 1),
-    "a sample shard in the manifest": Place("group", "pipeline.shards.set_writer:write_manifest", "shards"),
-    "a shard and variant": Place("corrupt", "pipeline.corrupt.stage:example_units"),
-    "a sample": Place("corrupt", "pipeline.shards.reader:ShardSet.read_block"),
-    "an example": Place("corrupt", "pipeline.objectives._objective:Objective.corrupt", part=0),
-    "a block of examples": Place("corrupt", "pipeline.corrupt.passes:CorruptedShard.blocks"),
-    "a row of an example shard": Place("corrupt", "pipeline.shards.set_writer:write_shard", 1),
-    "an example shard in the manifest": Place("corrupt", "pipeline.shards.set_writer:write_manifest", "shards"),
-    "a row of a task's file": Place("tasks", "pipeline.task_readers.glue:Glue.read"),
-    "a row of a block": Place("tasks", "pipeline.shards.writer:to_batch"),
-    "a row of a split": Place("tasks", "pipeline.tasks.passes:TaskSets.items"),
-    "an example of a task": Place("tasks", "pipeline.tasks.task_rows:TaskRows._built"),
-    "a row of a task's shard": Place("tasks", "pipeline.shards.set_writer:write_shard", 1),
-    "a task's shard in the manifest": Place("tasks", "pipeline.shards.set_writer:write_manifest", "shards"),
+    "a record from the reader": Place("clean", "clozeline.pipeline.clean.unit:_batches", 0),
+    "a document between two steps": Place("clean", "clozeline.pipeline.clean.unit:CleanUnits._extracted"),
+    "a document that is written": Place("clean", "clozeline.pipeline.clean.unit:write_documents", 1),
+    "a row of a file of documents": Place("clean", "clozeline.pipeline.ingest.documents.files:_record_batch"),
+    "a rejection that is written": Place("clean", "clozeline.pipeline.clean.unit:write_rejects", 1),
+    "documents that are hashed": Place("dedup", "clozeline.pipeline.dedup.exact_passes:read_batches"),
+    "a hash that is compared": Place("dedup", "clozeline.pipeline.dedup.exact_passes:read_rows"),
+    "documents that get a signature": Place("dedup", "clozeline.pipeline.dedup.near_passes:read_batches"),
+    "a band key that is compared": Place("dedup", "clozeline.pipeline.dedup.near_passes:read_rows"),
+    "a near-duplicate that is compared": Place("dedup", "clozeline.pipeline.dedup.cluster_passes:read_rows"),
+    "an exact cluster that is written": Place("dedup", "clozeline.pipeline.dedup.exact_passes:write_clusters", 1),
+    "a link that is written": Place("dedup", "clozeline.pipeline.dedup.component_passes:write_rows", 3, call="near-links-1"),
+    "a link that is joined": Place("dedup", "clozeline.pipeline.dedup.component_passes:read_rows", call="near-links-1"),
+    "a link of the last level": Place("dedup", "clozeline.pipeline.dedup.component_passes:read_rows", call="near-links-2"),
+    "the name of a component": Place("dedup", "clozeline.pipeline.dedup.component_passes:read_rows", call="near-answers"),
+    "a member of a near cluster": Place("dedup", "clozeline.pipeline.dedup.cluster_passes:read_rows", call="near-clusters"),
+    "a near-duplicate's decision": Place("dedup", "clozeline.pipeline.dedup.cluster_passes:read_rows", call="near-decisions"),
+    "an exact copy in near dedup": Place("dedup", "clozeline.pipeline.dedup.cluster_passes:read_rows", call="exact-kept"),
+    "a near drop of a part": Place("dedup", "clozeline.pipeline.dedup.parts:read_rows", call="near-drops"),
+    "a near cluster that is written": Place("dedup", "clozeline.pipeline.dedup.cluster_passes:write_clusters", 1),
+    "a document of dedup": Place("dedup", "clozeline.pipeline.dedup.apply:read_documents"),
+    "a document that dedup writes": Place("dedup", "clozeline.pipeline.dedup.apply:write_documents", 1),
+    "a rejection that dedup writes": Place("dedup", "clozeline.pipeline.dedup.apply:write_rejects", 1),
+    "documents of the tokenizer's sample": Place("train_tokenizer", "clozeline.pipeline.tokenize.train.stage:choose_sample", 0),
+    "a text of the tokenizer's sample": Place("train_tokenizer", "clozeline.pipeline.tokenize.train.sample:_read"),
+    "a document before it is encoded": Place("encode", "clozeline.pipeline.tokenize.encode.tokenize_documents:read_documents"),
+    "a document that is encoded": Place("encode", "clozeline.pipeline.tokenize.encode.tokenize_documents:token_documents"),
+    "a document of a sorted run": Place("encode", "clozeline.pipeline.tokenize.encode.sorted_runs:RunWriter._batch", 1),
+    "a run of a shard": Place("encode", "clozeline.pipeline.tokenize.encode.merge_runs:read_range"),
+    "a row of a token shard": Place("encode", "clozeline.pipeline.shards.set_writer:write_shard", 1),
+    "a row of a table of documents": Place("encode", "clozeline.pipeline.tokenize.encode.merge_runs:write_table", 1),
+    "a token shard in the manifest": Place("encode", "clozeline.pipeline.shards.set_writer:write_manifest", "shards"),
+    "a document that is balanced": Place("balance", "clozeline.pipeline.balance.passes:CountTokens._counted", 1),
+    "a training document": Place("group", "clozeline.pipeline.group.passes:train_documents"),
+    "a held-out document": Place("group", "clozeline.pipeline.group.passes:heldout_documents"),
+    "a copy of a document": Place("group", "clozeline.pipeline.group.passes:with_copies"),
+    "a document that is grouped": Place("group", "clozeline.pipeline.group.groupings.packed:Packed.group", 1),
+    "a sample row": Place("group", "clozeline.pipeline.group.passes:_by_uid", 0),
+    "a row of a sample shard": Place("group", "clozeline.pipeline.shards.set_writer:write_shard", 1),
+    "a sample shard in the manifest": Place("group", "clozeline.pipeline.shards.set_writer:write_manifest", "shards"),
+    "a shard and variant": Place("corrupt", "clozeline.pipeline.corrupt.stage:example_units"),
+    "a sample": Place("corrupt", "clozeline.pipeline.shards.reader:ShardSet.read_block"),
+    "an example": Place("corrupt", "clozeline.pipeline.corrupt.objectives._objective:Objective.corrupt", part=0),
+    "a block of examples": Place("corrupt", "clozeline.pipeline.corrupt.passes:CorruptedShard.blocks"),
+    "a row of an example shard": Place("corrupt", "clozeline.pipeline.shards.set_writer:write_shard", 1),
+    "an example shard in the manifest": Place("corrupt", "clozeline.pipeline.shards.set_writer:write_manifest", "shards"),
+    "a row of a task's file": Place("tasks", "clozeline.pipeline.tasks.readers.glue:Glue.read"),
+    "a row of a block": Place("tasks", "clozeline.pipeline.shards.writer:to_batch"),
+    "a row of a split": Place("tasks", "clozeline.pipeline.tasks.passes:TaskSets.items"),
+    "an example of a task": Place("tasks", "clozeline.pipeline.tasks.task_rows:TaskRows._built"),
+    "a row of a task's shard": Place("tasks", "clozeline.pipeline.shards.set_writer:write_shard", 1),
+    "a task's shard in the manifest": Place("tasks", "clozeline.pipeline.shards.set_writer:write_manifest", "shards"),
 }  # fmt: skip
 
 

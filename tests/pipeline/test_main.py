@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import _ALGORITHMS, main, stage_main
-from pipeline.command import keys_of
-from pipeline.recipe import Recipe, stage_names
+from clozeline.command import keys_of
+from clozeline.pipeline.__main__ import _ALGORITHMS, main, stage_main
+from clozeline.pipeline.recipe import Recipe, stage_names
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.settable_keys import unsettable
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import to_plain, validate
-from pipeline.errors import ConfigurationError
-from pipeline.execution.plan import load_plan
-from pipeline.recipe import Recipe
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.clean.cleaning import LENIENT, recipe_for, run_clean
 from tests.temporary_module import temporary_module
 
@@ -149,7 +149,7 @@ def lines(folder: Path, *texts: str) -> Path:
 def test_a_filter_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "quiet words"}\n{"text": "LOUD WORDS"}\n', encoding="utf-8")
     clean = {"language": None, "filters": [{"name": "shouting", "most": 0.6}]}
-    with temporary_module("pipeline.filters", "shouting", FILTER, tmp_path):
+    with temporary_module("clozeline.pipeline.clean.filters", "shouting", FILTER, tmp_path):
         found = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
     assert [document.text for document in found.documents] == ["quiet words"]
     assert [(reject.reason, reject.detail) for reject in found.rejects] == [("capitals", "0.90")]
@@ -161,7 +161,7 @@ def test_a_filter_is_one_file(tmp_path: Path) -> None:
 def test_a_reader_with_an_option_is_one_file(tmp_path: Path, named: dict[str, str]) -> None:
     """The option is written beside the keys of the input, whether the reader is named or found by the file's ending."""
     entry = {"path": str(lines(tmp_path, "one;two", "three")), "source": "rows", **named, "delimiter": ";"}
-    with temporary_module("pipeline.readers", "csvish", READER, tmp_path):
+    with temporary_module("clozeline.pipeline.ingest.readers", "csvish", READER, tmp_path):
         found = run_clean(entry, tmp_path / "out")
         recipe = recipe_for(entry, tmp_path / "out")
         assert validate(Recipe, to_plain(recipe), "again") == recipe
@@ -185,7 +185,7 @@ def test_a_reader_with_an_option_is_one_file(tmp_path: Path, named: dict[str, st
 def test_wrong_options_of_a_reader_are_named(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
     path = str(lines(tmp_path, "one;two"))
     with (
-        temporary_module("pipeline.readers", "csvish", READER, tmp_path),
+        temporary_module("clozeline.pipeline.ingest.readers", "csvish", READER, tmp_path),
         pytest.raises(ConfigurationError, match=message),
     ):
         load_plan(recipe_for({"path": path, **entry}, tmp_path / "out"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main, stage_main
-from pipeline.execution.order import all_stages
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.stage_order import all_stages
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.pipeline.mutations import copied_before

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.errors import IntegrityError
-from pipeline.execution.report import read_report
-from pipeline.execution.unit_record import UnitRecord
-from pipeline.files import publish_json
-from pipeline.objectives import build_objective
-from pipeline.rows import Rows
-from pipeline.sealed_json import sealed
-from pipeline.shards import ShardSet, open_shards
-from pipeline.shards.token_set import find_token_counts
-from pipeline.splits import is_heldout
-from pipeline.tokenizers import load_tokenizer, vocabulary_of
+from clozeline.errors import IntegrityError
+from clozeline.files import publish_json
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.execution.report import read_report
+from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.token_set import find_token_counts
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
+from clozeline.sealed_json import sealed
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.tools.shards.validation.run_counts import check_run
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import sentence, text
-from tools.validate_shards import validate
-from tools.validation.run_counts import check_run
 
 PAIRS = 300
 RECIPE = """

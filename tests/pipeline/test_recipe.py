@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config import to_plain, validate
-from pipeline.errors import ConfigurationError
-from pipeline.recipe import Recipe, stage_names
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.recipe import Recipe, stage_names
 
 
 def recipe(**keys):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.rows import Ragged, Rows, equal_offsets, segments
+from clozeline.pipeline.rows import Ragged, Rows, equal_offsets, segments
 
 lists_of_lists = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=8)
 

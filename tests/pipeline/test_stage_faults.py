@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import files
-from pipeline.__main__ import main, stage_main
+from clozeline import files
+from clozeline.pipeline.__main__ import main, stage_main
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.vocabulary import Vocabulary
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def vocabulary(size: int = 21) -> Vocabulary:

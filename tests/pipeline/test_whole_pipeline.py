@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main, stage_main
-from pipeline.documents.files import read_documents
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pages import checked
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed

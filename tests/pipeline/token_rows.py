@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import validate
-from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from pipeline.execution.order import stage_of
-from pipeline.execution.unit_record import Counts, Output, add_counts
-from pipeline.execution.unit_runner import UnitRunner
-from pipeline.recipe import Recipe
-from pipeline.rows import Ragged, Rows
-from pipeline.seeding import order_key
-from pipeline.shards import ColumnSpec, write_manifest, write_shard
-from pipeline.vocabulary import Vocabulary
+from clozeline.configuration.config import validate
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
+from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
+from clozeline.pipeline.execution.unit_runner import UnitRunner
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
 WORDS = vocabulary(1000)

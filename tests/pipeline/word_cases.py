@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.seeding import LENGTHS, POSITIONS, words
-from pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LENGTHS, POSITIONS, words
 
 
 class Word(NamedTuple):

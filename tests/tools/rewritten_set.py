@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.execution.unit_record import Output
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import open_shards, write_manifest, write_shard
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
+from clozeline.tools.shards.validate_shards import main
 from tests.tools.small_run import example_sets
-from tools.validate_shards import main
 
 
 def rewrite(output: Path, label: str, change) -> tuple[Path, Path]:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import yaml
 
-from pipeline import registry
-from pipeline.config import validate
-from pipeline.documents.document import Document, document_uid
-from pipeline.documents.files import write_documents
-from pipeline.execution.order import stage_of
-from pipeline.execution.unit_record import UnitRecord
-from pipeline.execution.unit_runner import UnitRunner
-from pipeline.recipe import Recipe
+from clozeline import registry
+from clozeline.configuration.config import validate
+from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_runner import UnitRunner
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.miniature import text
 
 RECIPE = """
@@ -76,7 +76,7 @@ def build(output: Path) -> Path:
     unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
     plan_file.write_text(json.dumps({"format": 1, "shards": 2, "inputs": [], "units": [unit]}))
     plain = yaml.safe_load(RECIPE)
-    known = set(registry.names("pipeline.objectives"))
+    known = set(registry.names("clozeline.pipeline.corrupt.objectives"))
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
     recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
     object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that the others look at

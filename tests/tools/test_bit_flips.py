@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import IntegrityError
-from pipeline.shards import open_shards
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import objective, ordered, write_set
-from tools.validate_shards import validate
-from train.stream.stream import Stream
 
 ROWS = 16
 
@@ -29,8 +29,8 @@ def folder(tmp_path, monkeypatch, request) -> Path:
     The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
     """
     container, codec, place = request.param
-    monkeypatch.setattr("train.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
-    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1 if place == "beside" else 100)
+    monkeypatch.setattr("clozeline.train.data.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1 if place == "beside" else 100)
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
     shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.shards import open_shards
-from pipeline.shards.quarantine import publish_quarantine
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine
 from tests.tools.small_run import example_sets
 
 TOOLS = ("validate_shards", "inspect_shard", "explain_batch", "shard_stats", "where_is", "diff_manifests",

@@ -12,20 +12,20 @@ import pytest
 import torch
 import transformers
 
-from pipeline.__main__ import main as run_pipeline
-from pipeline.config import load_config
-from pipeline.shards import open_shards
-from pipeline.task_readers import facts_of
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.tools.models.export_model import main
+from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
 from tests.train.masked_set import write_config
-from tools.evaluation.predictions import set_rows
-from tools.export_model import main
-from tools.lib.trained_model import load_trained
-from train.config import TrainConfig
-from train.distributed import World
-from train.run import run
-from train.stream.collate import Collate
 
 BERT = {"type_vocab_size": 2, "norm_place": "post", "final_norm": False, "emb_norm": True, "eps": 1e-12}
 HEADERS = {

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.heads._label_head import LabelHead
-from pipeline.errors import ConfigurationError
-from tools.fisher import diagonal_fisher, refuse_undrawable
-from train.regularizers._regularizer import pull, push
+from clozeline.errors import ConfigurationError
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.tools.runs.fisher import diagonal_fisher, refuse_undrawable
+from clozeline.train.optim.regularizers._regularizer import pull, push
 
 
 class Classes(LabelHead):

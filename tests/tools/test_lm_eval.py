@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from clozeline.tools.models.export_model import main
+from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from tests.pipeline.miniature import text
-from tests.tools.lib.test_trained_model import write_run
-from tools.export_model import main
-from tools.lib.trained_model import TrainedModel, load_trained
+from tests.tools.runs.inference.test_trained_model import write_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of the harness are not ours
 

@@ -11,26 +11,24 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.published.own import own_tokenizer
-from tests.distributed import RankPool
-from tests.tools.small_run import example_sets
-from tests.train.masked_set import write_config
-from tools import (
-    compare_logits,
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.tools.models import compare_logits, export_model
+from clozeline.tools.runs import (
     evaluate,
-    explain_batch,
-    export_model,
     extract_features,
     fill_mask,
     fisher,
     generate,
     prompt,
-    where_is,
 )
-from train.config import TrainConfig
-from train.distributed import World
-from train.run import run
+from clozeline.tools.shards import explain_batch, where_is
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.tools.small_run import example_sets
+from tests.train.masked_set import write_config
 
 Command = Callable[[Sequence[str]], int]
 SENTENCE = "the <mask> page"

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.part_reader import check_files
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
-from train.checkpoint.format import Index
-from train.checkpoint.parts import check_files
-from train.errors import STOPPED, WATCHDOG, CheckpointError
-from train.logs.journal import read_lines
-from train.logs.status import read_status
 
 SILENT = (-signal.SIGKILL, WATCHDOG)
 """Ends of a process that can no longer write."""

@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
-from pipeline.shards import StoreOptions, open_shards
-from train import loop
-from train.checkpoint import checkpoints as checkpoint
-from train.checkpoint import part_writer
-from train.checkpoint.format import Index
-from train.command import main
-from train.engine import Engine
-from train.stream import batch_builder as building
-from train.stream.stream import Stream
+from clozeline.pipeline.shards import StoreOptions, open_shards
+from clozeline.train import loop
+from clozeline.train.checkpoint import checkpoints as checkpoint
+from clozeline.train.checkpoint import part_writer
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.command import main
+from clozeline.train.data.stream import batch_builder as building
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.engine import Engine
 
 
 def rank() -> int:
@@ -118,7 +118,7 @@ def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> 
 
 def launcher_goes(step: int, *arguments: str) -> int:
     """From a step on, the process that launched the ranks is another one, as after a kill of the command."""
-    from train import stopping
+    from clozeline.train.distributed import stopping
 
     os.environ["CROSS_RANK"] = "0"
     asked = 0
@@ -136,7 +136,7 @@ def small_files(limit: int, *arguments: str) -> int:
     """No file may grow beyond `limit` bytes, as on a full disk; needs no privileges."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     before(loop, "train", lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    from train import run as run_module
+    from clozeline.train import run as run_module
 
     run_module.train = loop.train
     return main(arguments)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import ColumnSpec
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec
 from tests.shard_sets import IDS, fixed, objective, write_set
 from tests.train.synthetic import plain_config
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import to_plain
-from pipeline.objectives import build_objective
-from pipeline.registry import choose, find
-from pipeline.rows import Ragged, Rows
-from pipeline.shards.columns import feature_columns
-from pipeline.vocabulary import Vocabulary
+from clozeline.configuration.config import to_plain
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards.columns import feature_columns
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import choose, find
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
 from tests.shard_sets import write_set
 
@@ -54,9 +54,9 @@ def counting_samples(seed: int, rows: int) -> Rows:
 
 def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
-    keys = {field.name for field in fields(find("pipeline.objectives", name).Options)}
+    keys = {field.name for field in fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
     entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
-    chosen, objective = choose("pipeline.objectives", entry), build_objective(entry, WORDS)
+    chosen, objective = choose("clozeline.pipeline.corrupt.objectives", entry), build_objective(entry, WORDS)
     facts = {
         "name": name,
         "label": objective.label,

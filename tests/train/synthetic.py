@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pipeline.config import validate
-from train.checkpoint.checkpoints import Checkpoints, load
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig
-from train.distributed import World
-from train.engine import Engine, StepResult, placement_of
-from train.global_batch import next_global_batch
-from train.stopping import StopRequest
+from clozeline.configuration.config import validate
+from clozeline.train.checkpoint.checkpoints import Checkpoints, load
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.global_batch import next_global_batch
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.engine import Engine, StepResult, placement_of
 
 VOCABULARY = 301
 LENGTH = 11
@@ -111,8 +111,8 @@ class RandomSource:
 
 def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None) -> Engine:
     """An engine around a fresh model; `prepare(model)` may change the model first."""
-    from model.build import build_model
-    from model.whole_shapes import WHOLE
+    from clozeline.model.build import build_model
+    from clozeline.model.parameters.sharding import WHOLE
 
     placement = placement_of(config, world) if prepare is None else WHOLE
     model: nn.Module = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)

@@ -10,27 +10,26 @@ from typing import Any
 import pytest
 import torch
 
-from model.adaptation import freeze_base
-from model.build import Model, build_model
-from model.checkpoints import build_checkpoint
-from model.errors import ModelError
-from model.registry import names
-from pipeline.config import load_config
-from pipeline.configuration.strict_yaml import parse_yaml
-from pipeline.errors import ClozelineError
+from clozeline.configuration.config import load_config
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ClozelineError, ModelError
+from clozeline.model.adaptation import freeze_base
+from clozeline.model.build import Model, build_model
+from clozeline.model.checkpoints import build_checkpoint
+from clozeline.registry import names
+from clozeline.tools.models.exporting.exportable import open_exportable
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.zero_partitions import fragments
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.engine import Engine, placement_of
+from clozeline.train.run import dry_run, run
+from clozeline.train.startup.merged_weights import read_whole
+from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import VOCABULARY, tiny, train_steps
-from tools.lib.exportable import open_exportable
-from train.beginning.whole_weights import read_whole
-from train.checkpoint.format import Index, steps_in
-from train.checkpoint.run_weights import find_checkpoint, read_weights
-from train.checkpoint.zero_partitions import fragments
-from train.config import TrainConfig
-from train.distributed import World
-from train.engine import Engine, placement_of
-from train.run import dry_run, run
-from train.run_directory import read_config
 
 SMALL = {
     "bottleneck": "{name: bottleneck, width: 3}",
@@ -38,7 +37,7 @@ SMALL = {
     "prefix": "{name: prefix, length: 3}",
     "prompt": "{name: prompt, length: 1}",
 }
-ADAPTERS = {name: SMALL.get(name, f"{{name: {name}}}") for name in names("model.adapters")}
+ADAPTERS = {name: SMALL.get(name, f"{{name: {name}}}") for name in names("clozeline.model.adapters")}
 
 FAST = ("lora", "prompt")
 """Tried at each change; the others follow in the long tests."""

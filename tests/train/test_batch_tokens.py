@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import load_config
-from pipeline.errors import ConfigurationError
-from pipeline.shards import open_shards
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.explain_batch import main
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.phases import phase_of
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import dry_run, run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
-from tools.explain_batch import main
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.run import dry_run, run
-from train.stream.phases import phase_of
-from train.stream.stream import Stream
 
 TOKENS, STEPS, CHANGE = 210, 6, 56
 

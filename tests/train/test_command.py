@@ -14,13 +14,13 @@ import psutil
 import pytest
 import torch
 
-from pipeline.shards import open_shards
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.command import main
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
+from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import ROOT, free_port
 from tests.train.masked_set import write_config, write_masked_sets
-from train.command import main
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.stopping import INTERRUPTED_MESSAGE
 
 BIN = Path(sys.executable).parent
 
@@ -238,7 +238,7 @@ def test_damaged_shards_end_in_one_message(
 def test_interrupt_before_training_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
 ) -> None:
-    from train import command, run
+    from clozeline.train import command, run
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -257,7 +257,7 @@ def test_interrupt_before_training_is_one_line(
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
 def test_interrupt_during_the_imports_is_one_line(tmp_path: Path, name: str, code: int) -> None:
     """A signal while `train.command` is imported: a module in its place sends it."""
-    for file in ("train/__init__.py", "train/main.py", "train/stopping.py", "pipeline/stop_signals.py"):
+    for file in ("train/__init__.py", "train/main.py", "train/distributed/stopping.py", "clozeline/stop_signals.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_bytes((ROOT / file).read_bytes())
     (tmp_path / "train" / "command.py").write_text(

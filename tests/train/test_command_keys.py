@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.configuration.position import ScalingConfig
-from model.registry import find, names
-from pipeline.command import keys_of
+from clozeline.command import keys_of
+from clozeline.model.configuration.position import ScalingConfig
+from clozeline.registry import find, names
+from clozeline.train.command import _ALGORITHMS
+from clozeline.train.configuration.config import TrainConfig
 from tests.settable_keys import unsettable
-from train.command import _ALGORITHMS
-from train.config import TrainConfig
 
 DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "train.yaml"
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
@@ -71,7 +71,7 @@ MAPPINGS = {
 def of_a_head(key: str) -> str:
     """The key of a head that reads it, in place of any head's."""
     last = key.partition(" ")[0].rpartition(".")[2]
-    readers = [name for name in names("model.heads") if last in find("model.heads", name).settings]
+    readers = [name for name in names("clozeline.model.heads") if last in find("clozeline.model.heads", name).settings]
     return key.replace("heads.NAME", f"heads.{'masked_lm' if 'masked_lm' in readers or not readers else readers[0]}")
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
 from tests.train.test_objectives_train import LM, MASKED
-from train.config import TrainConfig
-from train.distributed import World
-from train.errors import ConfigurationError
-from train.logs.journal import read_lines
-from train.run import run
 
 STEPS = 12
 

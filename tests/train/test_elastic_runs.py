@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import load_config
-from pipeline.errors import ConfigurationError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Batch
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import dry_run, run
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.run import dry_run, run
-from train.stream.collate import Batch
-from train.stream.stream import Stream
 
 STEPS = 9
 STOPS = (2, 6, 8)

@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from clozeline.train.checkpoint.zero_partitions import memory
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.global_batch import next_global_batch
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.engine import deepspeed_settings
 from tests.distributed import RankPool
 from tests.train.synthetic import (
     NO_DROPOUT,
@@ -22,12 +28,6 @@ from tests.train.synthetic import (
     train_steps,
     weighted,
 )
-from train.checkpoint.zero_partitions import memory
-from train.config import TrainConfig
-from train.distributed import World
-from train.engine import deepspeed_settings
-from train.global_batch import next_global_batch
-from train.stopping import StopRequest
 
 
 def losses(
@@ -57,8 +57,8 @@ def reference(
     world: World, config: TrainConfig, steps: int, change: Callable[..., Any] = dict
 ) -> list[tuple[float, float]]:
     """The same run in plain torch: one process, one batch a step, mean over all labels."""
-    from model.build import build_model
-    from train.weights.parameter_groups import parameter_groups
+    from clozeline.model.build import build_model
+    from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
     torch.manual_seed(1)
     model = build_model(config.model, VOCABULARY, {})
@@ -242,7 +242,7 @@ def held_bytes(world: World, config: TrainConfig) -> tuple[dict[str, int], int]:
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
-    from train.cost_estimate import estimate_memory
+    from clozeline.train.logs.cost_estimate import estimate_memory
 
     config = tiny(zero__stage=stage)
     for found, count in two_ranks.run(held_bytes, config):

@@ -14,21 +14,21 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError, IntegrityError
-from pipeline.shards import open_shards
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, IntegrityError
+from clozeline.pipeline.shards import open_shards
+from clozeline.train import loop
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.evaluate import _unit, batches_of_pass
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import dry_run, run
 from tests.distributed import RankPool
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
-from train import loop
-from train.checkpoint.format import Index
-from train.config import TrainConfig
-from train.distributed import World
-from train.evaluate import _unit, batches_of_pass
-from train.logs.journal import read_lines
-from train.run import dry_run, run
-from train.stopping import StopRequest
-from train.stream.order import BlockOrder, LogicalBlocks
-from train.stream.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
 from tests.train import faulty
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config, write_masked_sets
-from train.logs.journal import read_lines
-from train.logs.status import read_status
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from clozeline.train.checkpoint.format import WEIGHT
+from clozeline.train.checkpoint.zero_partitions import fragments, shapes
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.train.synthetic import VOCABULARY, build, tiny
-from train.checkpoint.format import WEIGHT
-from train.checkpoint.zero_partitions import fragments, shapes
-from train.config import TrainConfig
-from train.distributed import World
 
 SEED = 11
 Piece = tuple[str, int, list[float]]
@@ -30,7 +30,7 @@ def masters(world: World, config: TrainConfig) -> tuple[dict[str, list[int]], li
 
 def plain(config: TrainConfig) -> dict[str, torch.Tensor]:
     """The weights of a model that knows no engine, rounded as the precision rounds them."""
-    from model.build import build_model
+    from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=SEED)
     if config.precision == "bf16":

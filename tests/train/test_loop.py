@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from clozeline.errors import DivergedError
+from clozeline.train import loop
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.loop import Run, train
+from clozeline.train.optim.early_stopping import Best
+from tests.train.data.test_global_batch import ALONE, micro_batch, source
 from tests.train.synthetic import tiny
-from tests.train.test_global_batch import ALONE, micro_batch, source
-from train import loop
-from train.checkpoint.state import TrainState
-from train.early_stopping import Best
-from train.errors import DivergedError
-from train.loop import Run, train
-from train.stopping import StopRequest
 
 START = TrainState(step=0, samples=0)
 

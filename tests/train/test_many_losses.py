@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.loss import IGNORED
+from clozeline.model.loss import IGNORED
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.train.optimizers.injected import Weights, whole_weights
+from tests.train.optim.optimizers.injected import Weights, whole_weights
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -25,8 +27,6 @@ from tests.train.synthetic import (
     train_steps,
     weighted,
 )
-from train.config import TrainConfig
-from train.distributed import World
 
 RATE = 64.0
 """Rate of plain SGD, so large that rounding of the weights hides nothing of the gradient."""
@@ -61,7 +61,7 @@ def configured(micro_batch: int, stage: int) -> TrainConfig:
 
 def one_big_batch(world: World, config: TrainConfig) -> Weights:
     """The gradient in plain torch, of all rows at once and in one process."""
-    from model.build import build_model
+    from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     losses = model(several(random_rows(1, 8, 0, 8)))

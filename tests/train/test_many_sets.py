@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import load_config
+from clozeline.configuration.config import load_config
+from clozeline.tools.shards import explain_batch, where_is
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.spikes import Spikes
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.shard_sets import change_manifest, objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
 from tests.train.synthetic import plain_config
-from tools import explain_batch, where_is
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.lines import read_lines
-from train.logs.spikes import Spikes
-from train.run import run
 
 LANGUAGES = 100
 """More than the 64 arrays that a call of numpy may take."""

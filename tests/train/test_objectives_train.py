@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import load_config
-from pipeline.registry import names
+from clozeline.configuration.config import load_config
+from clozeline.registry import names
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
 from tests.distributed import ROOT, RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.run import run
 
 STEPS = 30
 
@@ -171,7 +171,9 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
 
 
 def test_cases_are_of_objectives_that_exist() -> None:
-    assert {case.objective for case in (*CASES.values(), *OTHERS.values())} <= set(names("pipeline.objectives"))
+    assert {case.objective for case in (*CASES.values(), *OTHERS.values())} <= set(
+        names("clozeline.pipeline.corrupt.objectives")
+    )
 
 
 def test_the_page_of_models_says_what_learns_what() -> None:

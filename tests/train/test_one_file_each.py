@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ConfigurationError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.cost_estimate import estimate_memory
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config, write_masked_sets
-from train.config import TrainConfig
-from train.cost_estimate import estimate_memory
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.run import run
 
 FAMILY = '''
     """An encoder that reads its stack twice."""
@@ -114,9 +114,9 @@ def test_a_second_family_of_an_architecture(one_rank: RankPool, tmp_path: Path, 
     """Shards name an architecture, never a family: a subclass of Encoder is trained on masked-LM rows."""
     output = tmp_path / "run"
     config = write_config(tmp_path / "c.yaml", shards, output, model__family="twice_reader", steps=1)
-    assert one_rank.run(train_with, "model.families", "twice_reader", FAMILY, tmp_path, config) == [0]
+    assert one_rank.run(train_with, "clozeline.model.families", "twice_reader", FAMILY, tmp_path, config) == [0]
     plain = write_config(tmp_path / "p.yaml", shards, tmp_path / "plain", steps=1)
-    assert one_rank.run(train_with, "model.families", "unused", "", tmp_path, plain) == [0]
+    assert one_rank.run(train_with, "clozeline.model.families", "unused", "", tmp_path, plain) == [0]
     assert logged(output) != logged(tmp_path / "plain")
 
 
@@ -140,7 +140,9 @@ def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
     def train(name: str, *overrides: str) -> list[str]:
         path = tmp_path / f"{name}.yaml"
         config = write_config(path, shards, tmp_path / name, optimizer=chosen, zero__stage=stage, steps=6)
-        assert two_ranks.run(train_with, "train.optimizers", "sgd", source, tmp_path, config, overrides) == [0, 0]
+        assert two_ranks.run(
+            train_with, "clozeline.train.optim.optimizers", "sgd", source, tmp_path, config, overrides
+        ) == [0, 0]
         return [loss.hex() for loss in logged(tmp_path / name)]
 
     straight = train("straight")
@@ -151,10 +153,14 @@ def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
 def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) -> None:
     """The statistics of its update decide over the ZeRO stages, the number of its states over the estimate."""
     config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer={"name": "sgd"})
-    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "element"), tmp_path / "whole"):
+    with temporary_module(
+        "clozeline.train.optim.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "element"), tmp_path / "whole"
+    ):
         found = load_config(TrainConfig, config, [])
         assert estimate_memory(found, 1000, 2).optimizer == (4 + 4) * 1000 / 2
-    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "matrix"), tmp_path / "shaped"):
+    with temporary_module(
+        "clozeline.train.optim.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "matrix"), tmp_path / "shaped"
+    ):
         with pytest.raises(ConfigurationError, match=r"sgd needs statistics of a whole matrix.*: set zero\.stage=0"):
             load_config(TrainConfig, config, [])
         assert estimate_memory(load_config(TrainConfig, config, ["zero.stage=0"]), 1000, 2).optimizer == 4 * 1000
@@ -163,5 +169,5 @@ def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) ->
 def test_a_schedule(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     output, chosen = tmp_path / "run", {"name": "halved", "warmup": 1, "steps": 5}
     config = write_config(tmp_path / "c.yaml", shards, output, schedule=chosen, steps=5)
-    assert one_rank.run(train_with, "train.schedules", "halved", SCHEDULE, tmp_path, config) == [0]
+    assert one_rank.run(train_with, "clozeline.train.optim.schedules", "halved", SCHEDULE, tmp_path, config) == [0]
     assert logged(output, "learning_rate") == [0.003, 0.003, 0.0015, 0.0015, 0.0015]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError
-from pipeline.shards import Manifest
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError
+from clozeline.pipeline.shards import Manifest
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train.config import TrainConfig
-from train.distributed import World
-from train.run import run
 
 
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:

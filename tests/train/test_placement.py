@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.build import build_model
-from model.config import DisentangledConfig, ModelConfig, PositionConfig, ShareConfig
-from model.whole_shapes import WHOLE, whole_shape
+from clozeline.model.build import build_model
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.parameters.sharding import WHOLE, whole_shape
+from clozeline.train.distributed.process_group import World, load_deepspeed
+from clozeline.train.engine import placement_of
 from tests.distributed import RankPool
 from tests.model.small_models import SPELLINGS, small_config
 from tests.train.synthetic import tiny
-from train.distributed import World, load_deepspeed
-from train.engine import placement_of
 
 CASES = {
     "encoder": {},

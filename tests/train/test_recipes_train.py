@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.config import load_config
-from pipeline.execution.unit_record import Output
-from pipeline.shards import open_shards, write_manifest, write_shard
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
+from clozeline.train.run import run
 from tests.crawled_chain import Chain
 from tests.distributed import ROOT, RankPool
-from train.checkpoint.parts import CheckpointReader
-from train.checkpoint.run_weights import find_checkpoint, read_weights
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.optimizers.nt_asgd import no_longer_falls
-from train.run import run
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
 STEPS = 16

@@ -17,17 +17,17 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError, ConfigurationError
-from pipeline.shards.manifest import canonical_sha256
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.pipeline.shards.manifest import canonical_sha256
+from clozeline.train import run as run_module
+from clozeline.train.checkpoint.format import FORMAT_WHOLE
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import dry_run, run
+from clozeline.train.startup import run_directory
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train import run as run_module
-from train import run_directory
-from train.checkpoint.format import FORMAT_WHOLE
-from train.config import TrainConfig
-from train.distributed import World
-from train.run import dry_run, run
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (None, ConfigurationError, "is no file; `python tools/fisher.py RUN output="),
+        (None, ConfigurationError, "is no file; `python tools/runs/fisher.py RUN output="),
         ({"weight/a": 3}, ConfigurationError, "has no weight/family.tokens.weight; measure the run"),
     ],
     ids=["missing", "of another model"],

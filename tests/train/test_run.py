@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.engine import Engine, StepResult
+from clozeline.train.logs.curves import read_run
+from clozeline.train.logs.display import Display
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pages import checked
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import write_config, write_masked_sets
-from train.checkpoint.format import Index
-from train.config import TrainConfig
-from train.distributed import World
-from train.engine import Engine, StepResult
-from train.logs.curves import read_run
-from train.logs.display import Display
-from train.logs.journal import read_lines
-from train.run import run
-from train.stopping import StopRequest
 
 DAY = 86400.0
 

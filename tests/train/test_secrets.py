@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.tools.shards import explain_batch
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.startup.run_directory import read_config
 from tests.distributed import run_ranks
 from tests.shard_server import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
-from tools import explain_batch
-from train.logs.journal import read_lines
-from train.run_directory import read_config
 
 SECRETS = {"secret": "s3cr3t/Value+1", "key": "AKIAEXAMPLEKEY", "token": "tok-987654", "password": "pass word 1"}
 NESTED = "nested-hush-5"

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from model.errors import ModelError
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ModelError
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import dry_run, run
+from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
-from train.checkpoint.format import steps_in
-from train.config import TrainConfig
-from train.distributed import World
-from train.run import dry_run, run
-from train.run_directory import read_config
 
 
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:

@@ -1,1 +1,0 @@
-"""Experiments: trainings that are launched, resumed, measured and compared."""

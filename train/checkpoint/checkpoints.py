@@ -24,11 +24,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from pipeline.errors import ConfigurationError
-from pipeline.files import replacing, sweep, sync
-from train.checkpoint import zero_partitions as partitions
-from train.checkpoint.finding import LATEST, candidates, check_share, choose
-from train.checkpoint.format import (
+from clozeline.errors import CheckpointError, ConfigurationError, SaveError
+from clozeline.files import replacing, sweep, sync
+from clozeline.train.checkpoint import zero_partitions as partitions
+from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, check_share, choose
+from clozeline.train.checkpoint.format import (
     FORMAT,
     FORMAT_BESIDE,
     FORMAT_WHOLE,
@@ -39,14 +39,13 @@ from train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from train.checkpoint.part_writer import Written, snapshot, write_part
-from train.checkpoint.parts import CheckpointReader
-from train.checkpoint.retention import HIDDEN, prune, remove, size_of
-from train.checkpoint.state import TrainState, read_state
-from train.config import CheckpointConfig
-from train.distributed import World
-from train.engine import Engine
-from train.errors import CheckpointError, SaveError
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
+from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
+from clozeline.train.checkpoint.state import TrainState, read_state
+from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.engine import Engine
 
 Report = Callable[..., None]
 _SCORES: Final = ("heldout_loss", "best")

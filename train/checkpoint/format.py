@@ -18,10 +18,10 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from pipeline.files import replacing
-from pipeline.format_version import refuse_newer
-from pipeline.shards.manifest import canonical_sha256, first_problem
-from train.errors import CheckpointError
+from clozeline.errors import CheckpointError
+from clozeline.files import replacing
+from clozeline.format_version import refuse_newer
+from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 
 FORMAT: Final = 1
 """Of a checkpoint that holds all parameters. Raised with every new key of the index or of the state: earlier versions

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipeline.files import file_hash, sync
-from train.checkpoint import zero_partitions as partitions
-from train.checkpoint.format import FileRecord
-from train.engine import Engine
+from clozeline.files import file_hash, sync
+from clozeline.train.checkpoint import zero_partitions as partitions
+from clozeline.train.checkpoint.format import FileRecord
+from clozeline.train.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.errors import NewerFormatError
-from train.checkpoint.format import Index, steps_in
-from train.config import CheckpointConfig
-from train.errors import CheckpointError
+from clozeline.errors import CheckpointError, NewerFormatError
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.configuration.config import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
 """Begin of the names of directories that are no checkpoints yet, or none any more."""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pipeline.errors import ConfigurationError
-from train.checkpoint.finding import check_share, newest_whole
-from train.checkpoint.format import WEIGHT, Index, steps_in
-from train.checkpoint.parts import CheckpointReader
-from train.errors import CheckpointError
-from train.optimizers import AVERAGE
+from clozeline.errors import CheckpointError, ConfigurationError
+from clozeline.train.checkpoint.find_checkpoint import check_share, newest_whole
+from clozeline.train.checkpoint.format import WEIGHT, Index, steps_in
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.optim.optimizers import AVERAGE
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from pipeline.shards.manifest import first_problem
-from train.checkpoint.format import Index
-from train.early_stopping import Best
-from train.errors import CheckpointError
+from clozeline.errors import CheckpointError
+from clozeline.pipeline.shards.manifest import first_problem
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.optim.early_stopping import Best
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.whole_shapes import whole_shape
-from train.checkpoint.format import FROZEN, WEIGHT
-from train.engine import Engine
-from train.errors import CheckpointError
-from train.optimizers import AVERAGE
-from train.optimizers._whole_parameters import WholeParameterOptimizer
-from train.weights.anchors import ANCHOR_STATES
-from train.weights.flats import Segment, grouped_flats, segments_of
+from clozeline.errors import CheckpointError
+from clozeline.model.parameters.sharding import whole_shape
+from clozeline.train.checkpoint.format import FROZEN, WEIGHT
+from clozeline.train.engine import Engine
+from clozeline.train.optim.optimizers import AVERAGE
+from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
+from clozeline.train.optim.weights.anchor_weights import ANCHOR_STATES
+from clozeline.train.optim.weights.flat_buffers import Segment, grouped_flats, segments_of
 
 
 @dataclass(frozen=True)

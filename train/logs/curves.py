@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.charts import Series, areas, lines
-from train.logs.display import counted, heldout_title
-from train.logs.journal import read_lines
+from clozeline.report.charts import Series, areas, lines
+from clozeline.train.logs.display import counted, heldout_title
+from clozeline.train.logs.json_lines import read_lines
 
 Record = Mapping[str, Any]
 AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}

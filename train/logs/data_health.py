@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pipeline.errors import IntegrityError
-from train.distributed import World
-from train.stream.mixture import Stretch
-from train.stream.stream import Stream
+from clozeline.errors import IntegrityError
+from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
 
 _WINDOW: Final = 100
 """Steps that are judged together: a single step may happen to be at the end of a round."""

@@ -13,8 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from pipeline.configuration.redaction import redacted_text
-from train.logs.reporting import Reporting
+from clozeline.configuration.redaction import redacted_text
+from clozeline.train.logs.reporting import Reporting
 
 
 class _Lines(Console):

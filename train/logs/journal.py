@@ -19,16 +19,14 @@ from typing import Any, Final
 
 import psutil
 
-from pipeline.configuration.redaction import redacted
-from pipeline.errors import message_text
-from pipeline.files import process_start, replacing
-from pipeline.sealed_json import sealed
-from train.logs.config import LogConfig
-from train.logs.lines import last_lines, read_lines, unreadable_lines
-from train.logs.reporting import Reporting
-from train.logs.trackers import Tracker, open_tracker
-
-__all__ = ["Journal", "numbers", "read_lines", "resident_bytes", "unreadable_lines"]
+from clozeline.configuration.redaction import redacted
+from clozeline.errors import message_text
+from clozeline.files import process_start, replacing
+from clozeline.sealed_json import sealed
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.logs.reporting import Reporting
+from clozeline.train.logs.trackers import Tracker, open_tracker
 
 _BEAT_S: Final = 10.0
 """Seconds between two signs of life, at least."""
@@ -172,7 +170,7 @@ class Journal:
 
     def failed(self, error: Exception) -> None:
         """Write why the run failed, if it had begun."""
-        from train.failures import explain  # needs torch, which readers of the files do without
+        from clozeline.train.distributed.failures import explain  # needs torch, which readers of the files do without
 
         exit_code, message = explain(error)
         if exit_code == 1:

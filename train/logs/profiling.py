@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.errors import ClozelineError, StorageError
-from pipeline.files import publish, read_json
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ClozelineError, StorageError
+from clozeline.files import publish, read_json
 
 _LARGEST: Final = 10
 """Rows of the table."""

@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import torch
 
-from train.checkpoint import zero_partitions as partitions
-from train.checkpoint.state import TrainState
-from train.cost_estimate import CostEstimate
-from train.engine import Engine, MicroBatch, StepResult
-from train.evaluate import Evaluation
-from train.global_batch import GlobalBatch, shares
-from train.logs.data_health import LoadingHealth
-from train.logs.display import Display
-from train.logs.gradient_noise import estimate
-from train.logs.journal import Journal, resident_bytes
-from train.logs.lines import last_lines
-from train.logs.peak import Peak
-from train.logs.reporting import Reporting
-from train.logs.spikes import Spikes
+from clozeline.train.checkpoint import zero_partitions as partitions
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.data.global_batch import GlobalBatch, shares
+from clozeline.train.engine import Engine, MicroBatch, StepResult
+from clozeline.train.evaluate import Evaluation
+from clozeline.train.logs.cost_estimate import CostEstimate
+from clozeline.train.logs.data_health import LoadingHealth
+from clozeline.train.logs.display import Display
+from clozeline.train.logs.journal import Journal, resident_bytes
+from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.logs.peak_flops import Peak
+from clozeline.train.logs.reporting import Reporting
+from clozeline.train.logs.spikes import Spikes
+from clozeline.train.optim.gradient_noise import estimate
 
 _ROWS_NAMED: Final = 64
 """Limit of rows of a skipped step that its event names, on each rank."""
@@ -218,7 +218,7 @@ class Recorder:
             return
         step, config = record["step"], self._engine.config
         named = self._supply.origins(record["samples"] - rows, rows)[:_ROWS_NAMED]
-        command = f"python tools/explain_batch.py --run {shlex.quote(str(config.output))} --step {step}"
+        command = f"clozeline explain-batch --run {shlex.quote(str(config.output))} --step {step}"
         self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=named)
         said = ", ".join(
             f"{key} {one['value']:.4g} is {one['deviations']:.1f} deviations above the median {one['median']:.4g}"

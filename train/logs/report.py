@@ -7,15 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.config import to_plain
-from pipeline.configuration.redaction import redacted
-from pipeline.html_page import facts, folded, grid, page, section, table, write_page
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig, flatten
-from train.logs.curves import RecordedRun, curves, entropy_title, last_heldout, noise_scales, read_run, results
-from train.logs.display import counted, heldout_title
-from train.logs.lines import first_lines, last_lines, read_lines
-from train.logs.status import read_status
+from clozeline.configuration.config import to_plain
+from clozeline.configuration.redaction import redacted
+from clozeline.report.html_page import facts, folded, grid, page, section, table, write_page
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig, flatten
+from clozeline.train.logs.curves import (
+    RecordedRun,
+    curves,
+    entropy_title,
+    last_heldout,
+    noise_scales,
+    read_run,
+    results,
+)
+from clozeline.train.logs.display import counted, heldout_title
+from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
+from clozeline.train.logs.status import read_status
 
 _EVENTS: Final = 200
 """Events that the page lists, the last ones."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from pipeline.errors import message_text
+from clozeline.errors import message_text
 
 
 class Reporting:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import psutil
 
-from pipeline.files import read_json, still_runs
-from pipeline.sealed_json import unsealed
+from clozeline.files import read_json, still_runs
+from clozeline.sealed_json import unsealed
 
 _UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pipeline.errors import ConfigurationError
-from pipeline.files import parse_json, replacing
+from clozeline.errors import ConfigurationError
+from clozeline.files import parse_json, replacing
 
 _FILE: Final = "tracker.json"
 """File of a run directory that holds the service's name of the run, with which a resumed run continues there."""

@@ -5,25 +5,25 @@ import copy
 import pytest
 import torch
 
-from model.adaptation import add_adapter
-from model.adapters import Adapter
-from model.registry import find, names
+from clozeline.model.adaptation import add_adapter
+from clozeline.model.adapters import Adapter
+from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.model.small_models import batch_for, built
 
-NAMES = names("model.adapters")
-MERGED = [name for name in NAMES if find("model.adapters", name).merged is not Adapter.merged]
+NAMES = names("clozeline.model.adapters")
+MERGED = [name for name in NAMES if find("clozeline.model.adapters", name).merged is not Adapter.merged]
 
 
 def case_of(name):
     """A family that has a place for an adapter, and keys of the adapter: `CASE` of its own test file, or defaults."""
-    return declared("model.adapters", name, "CASE", ("decoder", {}))
+    return declared("clozeline.model.adapters", name, "CASE", ("decoder", {}))
 
 
 def takes_places(name):
     """Whether an adapter takes places of the table from the rows."""
     family, keys = case_of(name)
-    return find("model.adapters", name).Options(**keys).places(family) > 0
+    return find("clozeline.model.adapters", name).Options(**keys).places(family) > 0
 
 
 def disturbed(adapters, seed=7):

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from model.adaptation import adapter_weights, add_adapter, fill_adapter, freeze_base, merge_adapter
-from model.build import build_model
-from model.errors import BatchError, ConfigurationError
-from model.generate import Decoding, generate
-from model.layer_calls import compile_layers, recompute_layers
-from model.registry import find, names
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.adaptation import adapter_weights, add_adapter, fill_adapter, freeze_base, merge_adapter
+from clozeline.model.build import build_model
+from clozeline.model.compilation.layer_calls import compile_layers, recompute_layers
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.registry import find, names
 from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 from tests.temporary_module import temporary_module
@@ -34,8 +35,8 @@ def accepted(family, name):
 
 def test_a_new_file_is_tested_at_once(tmp_path):
     """The tests of this file are functions of the name alone."""
-    with temporary_module("model.adapters", "scaled", SCALED, tmp_path):
-        assert {"scaled", *NAMES} == set(names("model.adapters"))
+    with temporary_module("clozeline.model.adapters", "scaled", SCALED, tmp_path):
+        assert {"scaled", *NAMES} == set(names("clozeline.model.adapters"))
         assert case_of("scaled") == ("decoder", {})
         test_a_file_holds_an_adapter_that_says_what_it_is("scaled")
         test_a_new_adapter_changes_nothing("scaled")
@@ -45,7 +46,7 @@ def test_a_new_file_is_tested_at_once(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_holds_an_adapter_that_says_what_it_is(name):
-    assert find("model.adapters", name).__doc__
+    assert find("clozeline.model.adapters", name).__doc__
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not takes_places(name)])
@@ -199,7 +200,7 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
     assert config.place_limit == 8
 
 
-@pytest.mark.parametrize("name", names("model.adapters"))
+@pytest.mark.parametrize("name", names("clozeline.model.adapters"))
 @pytest.mark.parametrize("family", ["awd_lstm", "elmo"])
 def test_a_recurrent_family_has_no_place_for_the_defaults(family, name):
     with pytest.raises(ConfigurationError, match=r"model\.adapter"):

@@ -3,9 +3,9 @@ import copy
 import pytest
 import torch
 
-from model.adaptation import freeze_base
-from model.config import BiasConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import freeze_base
+from clozeline.model.configuration.layer import BiasConfig
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for, built
 
@@ -38,7 +38,7 @@ def test_training_the_changes_is_training_the_biases(family):
 
 
 def test_a_convolution_is_shifted_as_by_its_own_bias():
-    from model.config import DisentangledConfig, PositionConfig
+    from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 
     places = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3))
     model, tensors = adapted("encoder", "bitfit", changes={"position": places}), batch_for("encoder")

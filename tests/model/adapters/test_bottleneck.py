@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.config import DropoutConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.layer import DropoutConfig
 from tests.model.adapters.adapted_models import adapted
 from tests.model.small_models import built
 

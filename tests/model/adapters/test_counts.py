@@ -5,8 +5,8 @@ import torch
 import yaml
 from pydantic import TypeAdapter
 
-from model.build import Model
-from model.config import ModelConfig
+from clozeline.model.build import Model
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.adapters.adapted_models import peft
 from tests.test_layout import ROOT
 
@@ -34,12 +34,12 @@ def bert():
 
 
 def count(model, given):
-    from model.configuration.adapter import AdapterConfig
-    from model.registry import find
+    from clozeline.model.configuration.adapter import AdapterConfig
+    from clozeline.registry import find
 
     config = AdapterConfig.of(given)
     with torch.device("meta"):
-        adapter = find("model.adapters", config.name)(config.options, model.family)
+        adapter = find("clozeline.model.adapters", config.name)(config.options, model.family)
     return sum(parameter.numel() for parameter in adapter.parameters())
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
 from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
 from tests.model.small_models import FAMILIES, batch_for
 

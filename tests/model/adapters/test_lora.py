@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.adaptation import merge_adapter
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import merge_adapter
 from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
 from tests.model.small_models import FAMILIES, batch_for
 
@@ -92,7 +92,7 @@ def test_targets_that_are_no_linear_maps_are_refused(targets, message):
 
 
 def test_a_map_whose_weight_is_anothers_is_refused():
-    from model.adapters.lora import Lora
+    from clozeline.model.adapters.lora import Lora
     from tests.model.small_models import built
 
     model = built("encoder")

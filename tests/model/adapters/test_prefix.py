@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from model.adapters.prefix import Prefix
-from model.cache import Cache
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.config import DisentangledConfig, LocalConfig, PositionConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adapters.prefix import Prefix
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
+from clozeline.model.layers.cache import Cache
 from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores
 from tests.model.checkpoints.published import left_rows, rows, saved
 from tests.model.small_models import VOCABULARY, built
@@ -24,7 +24,7 @@ def decoder_rows(ids, start=0):
 
 def with_context(model, context, **keys):
     """The model with a prefix that holds its own keys and values of the tokens of a context."""
-    from model.adaptation import add_adapter
+    from clozeline.model.adaptation import add_adapter
 
     cache = Cache(len(context))
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_places_that_begin_at_zero_are_another_computation():
 @pytest.mark.parametrize("case", ["llama", "gpt2"])
 def test_peft_computes_the_same(tmp_path, case, padded):
     library = peft()
-    from model.adaptation import add_adapter
+    from clozeline.model.adaptation import add_adapter
 
     theirs = saved(tmp_path / "theirs", case)
     model = build_checkpoint(read_checkpoint(tmp_path / "theirs"))

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from model.adaptation import add_adapter
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.config import PositionConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import add_adapter
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores
 from tests.model.checkpoints.published import rows, saved
 from tests.model.small_models import batch_for, built

@@ -1,4 +1,4 @@
-from model.adapters._targets import linear_maps
+from clozeline.model.adapters._targets import linear_maps
 from tests.model.small_models import built
 
 
@@ -16,7 +16,7 @@ def test_patterns_are_of_whole_parts_at_the_end_of_a_path():
 
 
 def test_layers_that_share_weights_have_one_map():
-    from model.config import ShareConfig
+    from clozeline.model.configuration.layer import ShareConfig
 
     family = built("encoder_decoder", layers=3, share=ShareConfig(groups=1, stacks=True)).family
     assert list(linear_maps(family, "targets", ["query"])) == [

@@ -13,12 +13,12 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from model.checkpoints import KeyMap, map_of_type
-from model.registry import find, names
+from clozeline.model.checkpoints import KeyMap, map_of_type
+from clozeline.registry import find, names
 from tests.declarations import declared as declared_beside
 
 VOCABULARY, PLACES = 37, 20
-TYPES = sorted(find("model.checkpoints", name).model_type for name in names("model.checkpoints"))
+TYPES = sorted(find("clozeline.model.checkpoints", name).model_type for name in names("clozeline.model.checkpoints"))
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
     "sentence": ("seq_relationship_logits", "sop_logits", "logits"),
@@ -60,7 +60,7 @@ def type_of(case):
 def declared(model_type, name, default):
     """What the test file of a type declares, `default` if there is no such file or name."""
     file = map_of_type(model_type).__module__.rpartition(".")[2]
-    return declared_beside("model.checkpoints", file, name, default)
+    return declared_beside("clozeline.model.checkpoints", file, name, default)
 
 
 def options(case, seed):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.adaptation import add_adapter
-from model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import add_adapter
+from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
 from tests.model.checkpoints.test_tasks import saved, task_rows

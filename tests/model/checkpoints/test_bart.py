@@ -4,9 +4,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.config import ConnectorConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.configuration.layer import ConnectorConfig
 from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, export_to, loaded, peer, saved
 
 READS_LEFT_PADDING = False

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from model.errors import ConfigurationError
-from model.generate import Decoding, generate
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
 from tests.model.checkpoints.published import TYPES, edit_config, saved
 from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import built

@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.errors import ConfigurationError, ModelError, WeightsError
+from clozeline.errors import ConfigurationError, ModelError, WeightsError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import edit_config, saved
 
 

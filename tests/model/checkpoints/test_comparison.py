@@ -1,8 +1,9 @@
 from dataclasses import replace
 
-from model.checkpoints import computation, differences
-from model.checkpoints._comparison import flatten, nested
-from model.config import DropoutConfig, InitConfig, PositionConfig
+from clozeline.model.checkpoints import computation, differences
+from clozeline.model.checkpoints._comparison import flatten, nested
+from clozeline.model.configuration.layer import DropoutConfig, InitConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import small_config
 
 

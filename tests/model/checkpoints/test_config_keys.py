@@ -1,7 +1,7 @@
 import pytest
 
-from model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
 
 
 def test_missing_keys_are_all_named():

@@ -1,8 +1,8 @@
 import torch
 
-from model.checkpoints import map_of_type
-from model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours, to_theirs
-from model.config import PositionConfig
+from clozeline.model.checkpoints import map_of_type
+from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import small_config
 
 CONFIG = small_config(

@@ -5,9 +5,9 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.config import DisentangledConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.configuration.position import DisentangledConfig
 from tests.model.checkpoints.published import apart, difference, edit_config, export_to, loaded, rows, saved
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, saved
 from tests.model.checkpoints.test_deberta import options as options_of_deberta
 

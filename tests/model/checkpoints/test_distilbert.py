@@ -1,6 +1,6 @@
 import pytest
 
-from model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, saved
 
 

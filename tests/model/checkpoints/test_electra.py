@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, rows, saved
 from tests.model.closeness import assert_gradients_close, gradients
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.checkpoints import Checkpoint, export_checkpoint, read_checkpoint
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import Checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import saved
 from tests.model.small_models import VOCABULARY, built
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from model.checkpoints._facts import FACTS, FACTS_FORMAT, Facts, imported_tokenizer, read_facts
-from model.errors import ConfigurationError, ModelError, WeightsError
-from pipeline.sealed_json import sealed
+from clozeline.errors import ConfigurationError, ModelError, WeightsError
+from clozeline.model.checkpoints._facts import FACTS, FACTS_FORMAT, Facts, imported_tokenizer, read_facts
+from clozeline.sealed_json import sealed
 
 PLAIN: dict[str, Any] = {
     "format": FACTS_FORMAT, "model_type": "bert", "vocab_size": 7, "token_ids": {"pad_token_id": 0, "é": None},

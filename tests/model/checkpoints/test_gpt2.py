@@ -2,7 +2,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, saved
 
 

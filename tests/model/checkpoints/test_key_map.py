@@ -7,8 +7,8 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from model.checkpoints._conversion import parameter_shapes, their_shapes
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes
 from tests.model.checkpoints.published import (
     CLASSES,
     TYPES,
@@ -89,7 +89,7 @@ class Camembert(Roberta):
 
 def test_a_new_file_is_a_new_type(tmp_path):
     """The tests of this file are functions of the type alone, which needs nothing beside its file."""
-    with temporary_module("model.checkpoints", "camembert", CAMEMBERT, tmp_path):
+    with temporary_module("clozeline.model.checkpoints", "camembert", CAMEMBERT, tmp_path):
         for number, case in enumerate(classes_of("camembert")):
             test_in_and_out_again(case, 1, tmp_path / str(number))
             test_names_and_shapes_are_a_bijection(case)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, export_to, loaded, saved
 
 

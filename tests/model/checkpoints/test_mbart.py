@@ -1,4 +1,4 @@
-from model.checkpoints import export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import export_checkpoint, map_of_type, read_checkpoint
 from tests.model.checkpoints.published import edit_config, saved
 
 READS_LEFT_PADDING = False

@@ -1,6 +1,6 @@
 import torch
 
-from model.checkpoints import export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import saved
 
 

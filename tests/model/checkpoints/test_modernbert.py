@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.checkpoints._conversion import to_ours
-from model.checkpoints.modernbert import ModernBert
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints.modernbert import ModernBert
 from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 

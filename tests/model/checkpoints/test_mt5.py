@@ -1,4 +1,4 @@
-from model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, saved
 
 

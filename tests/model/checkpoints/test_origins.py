@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import _origins, build_checkpoint, read_checkpoint
-from model.checkpoints._origins import Origin, from_origin
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
+from clozeline.model.checkpoints import _origins, build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._origins import Origin, from_origin
 from tests.model.checkpoints.published import VOCABULARY, difference, saved
 
 DIM, HEADS, SHARED, WIDTH, LAYERS, FFN, THETA = 12, 4, 2, 6, 2, 20, 50.0

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.checkpoints._renaming import Renaming, listed
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
+from clozeline.model.checkpoints._renaming import Renaming, listed
 
 KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
 RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))

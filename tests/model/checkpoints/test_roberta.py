@@ -1,7 +1,7 @@
 import pytest
 
-from model.checkpoints import read_checkpoint
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import read_checkpoint
 from tests.model.checkpoints.published import edit_config, saved
 
 

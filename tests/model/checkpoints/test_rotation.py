@@ -1,8 +1,8 @@
 import pytest
 
-from model.checkpoints._rotation import agreed, read_rotation, write_rotation
-from model.config import PositionConfig, ScalingConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._rotation import agreed, read_rotation, write_rotation
+from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 
 def test_one_value_of_several_keys():

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from model.checkpoints import map_for, map_of_type
-from model.config import HeadConfig, ShareConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import map_for, map_of_type
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.layer import ShareConfig
 from tests.model.small_models import small_config
 from tests.model.test_presets import EXPECTED, load
 

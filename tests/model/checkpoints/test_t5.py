@@ -2,8 +2,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, peer, saved
 
 

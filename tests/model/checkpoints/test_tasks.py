@@ -9,10 +9,11 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from model.checkpoints._tasks import SUFFIXES
-from model.config import BiasConfig, PositionConfig
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints._tasks import SUFFIXES
+from clozeline.model.configuration.layer import BiasConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import (
     TYPES,
     VOCABULARY,

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import read_checkpoint
-from model.checkpoints._tensor_files import read_tensors
-from model.errors import WeightsError
+from clozeline.errors import WeightsError
+from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.checkpoints._tensor_files import read_tensors
 from tests.model.checkpoints.published import saved
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}

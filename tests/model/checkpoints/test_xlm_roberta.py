@@ -1,4 +1,4 @@
-from model.checkpoints import map_for, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import map_for, map_of_type, read_checkpoint
 from tests.model.checkpoints.published import saved
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, edit_config, saved
 
 

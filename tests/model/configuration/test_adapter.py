@@ -3,9 +3,9 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from model.adapters.lora import Lora
-from model.config import ModelConfig
-from model.configuration.adapter import AdapterConfig
+from clozeline.model.adapters.lora import Lora
+from clozeline.model.configuration.adapter import AdapterConfig
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.small_models import small_config
 
 PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}

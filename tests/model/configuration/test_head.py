@@ -3,8 +3,8 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from model.config import ModelConfig
-from model.configuration.head import HeadConfig
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.small_models import small_config
 
 

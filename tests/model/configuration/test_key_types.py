@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from model.config import HeadConfig
-from model.configuration.key_types import changed_keys
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.key_types import changed_keys
 
 
 def test_only_values_that_are_no_defaults_are_changed():

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
+from clozeline.model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
 
 
 @pytest.mark.parametrize("schema", [BiasConfig, DropoutConfig, InitConfig, ShareConfig])

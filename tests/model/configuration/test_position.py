@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
+from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 
 
 @pytest.mark.parametrize(

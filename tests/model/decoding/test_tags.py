@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from model.decoding.tags import bio_transitions, viterbi
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.decoding.tags import bio_transitions, viterbi
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 

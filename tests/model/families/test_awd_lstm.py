@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.generate import Continuation, Decoding, generate
+from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.generate import generate
 from tests.model.small_models import batch_for, built, changed, states
 
 SMALL = {

@@ -1,9 +1,10 @@
 import pytest
 import torch
 
-from model.cache import Cache
-from model.config import BiasConfig, PositionConfig
-from model.errors import BatchError
+from clozeline.errors import BatchError
+from clozeline.model.configuration.layer import BiasConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.cache import Cache
 from tests.model.small_models import batch_for, built, changed, states
 
 SMALL = {

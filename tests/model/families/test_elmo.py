@@ -4,10 +4,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from model.build import build_model
-from model.errors import ConfigurationError
-from model.generate import Decoding, generate
-from model.layers.characters import character_ids
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.model.layers.characters import character_ids
 from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for, built, changed, small_config, states
 
 SMALL = {

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from model.build import build_model
-from model.config import PositionConfig
+from clozeline.model.build import build_model
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built, changed, small_config, states
 

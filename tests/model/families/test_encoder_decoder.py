@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from model.config import BiasConfig, InitConfig, PositionConfig
+from clozeline.model.configuration.layer import BiasConfig, InitConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import batch_for, built, changed, states, total
 
 SMALL = {

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.errors import BatchError
-from model.registry import names
+from clozeline.errors import BatchError
+from clozeline.registry import names
 from tests.model.small_models import VOCABULARY, batch_for, built, states
 from tests.temporary_module import temporary_module
 
@@ -16,14 +16,14 @@ class Mirrored(Encoder):
 
 def test_a_new_file_is_tested_at_once(tmp_path):
     """The tests of this file are functions of the name alone."""
-    with temporary_module("model.families", "mirrored", MIRRORED, tmp_path):
-        assert "mirrored" in names("model.families")
+    with temporary_module("clozeline.model.families", "mirrored", MIRRORED, tmp_path):
+        assert "mirrored" in names("clozeline.model.families")
         test_padding_beside_a_row_changes_it_by_rounding_only("mirrored")
         test_a_family_reads_what_it_says_it_needs("mirrored")
         test_padding_on_the_left_is_read_or_refused("mirrored")
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     network = built(family)
     tensors = batch_for(family, lengths=[6, 6])
@@ -37,7 +37,7 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_rows_of_one_token_and_filler_rows_are_finite(family):
     network, tensors = built(family), batch_for(family, lengths=[1, 1, 1])
     tensors["row_weight"] = torch.zeros(3)
@@ -45,7 +45,7 @@ def test_rows_of_one_token_and_filler_rows_are_finite(family):
     assert {(loss.total.item(), loss.count) for loss in network(tensors).values()} == {(0.0, 0)}
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_a_family_reads_what_it_says_it_needs(family):
     network = built(family)
     tensors = batch_for(family)
@@ -61,7 +61,7 @@ def test_a_family_reads_what_it_says_it_needs(family):
     assert network.family.tokens.weight.shape == (VOCABULARY, 24)
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_padding_on_the_left_is_read_or_refused(family):
     network = built(family)
     tensors = batch_for(family, lengths=[11, 6]) | {"left_padding": torch.tensor([0, 5])}

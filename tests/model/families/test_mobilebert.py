@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.checkpoints._conversion import to_ours
-from model.checkpoints.mobilebert import MobileBert
-from model.errors import BatchError
+from clozeline.errors import BatchError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints.mobilebert import MobileBert
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.model.closeness import assert_gradients_close, gradients
 from tests.model.small_models import batch_for, built, changed, states

@@ -5,9 +5,11 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.config import DropoutConfig, ModelConfig, PositionConfig
-from model.errors import BatchError
-from model.settling import settle
+from clozeline.errors import BatchError
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import RECURRENT, batch_for, built, only, small_config, states, total
 
 

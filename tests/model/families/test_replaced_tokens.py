@@ -8,8 +8,8 @@ import transformers
 from pydantic import ValidationError
 from torch.nn import functional as F
 
-from model.config import PositionConfig
-from model.settling import settle
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.closeness import assert_gradients_close, gradients
 from tests.model.heads.head_peers import BERT
 from tests.model.small_models import VOCABULARY, batch_for, built, changed, rows_of, small_config

@@ -5,11 +5,12 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
-from model.checkpoints._conversion import to_ours
-from model.config import BiasConfig, PositionConfig
-from model.errors import ConfigurationError
-from model.settling import settle
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.layer import BiasConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built

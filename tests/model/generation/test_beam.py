@@ -6,15 +6,16 @@ import itertools
 import pytest
 import torch
 
-import model.generation.beam
-from model.build import build_model
-from model.config import PositionConfig
-from model.errors import BatchError
-from model.generate import Continuation, Decoding, beams, generate
-from model.generation.beam import length_penalty
+import clozeline.model.generation.beam
+from clozeline.errors import BatchError
+from clozeline.model.build import build_model
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.generation.beam import length_penalty
+from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.generate import beams, generate
+from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, tensors_of, varied
 from tests.model.model_peers import PEERS
 from tests.model.small_models import small_config
-from tests.model.test_generate import PROMPTS, SIZES, START, perturbed, tensors_of, varied
 
 SYMBOLS, LENGTH, END = 5, 4, 3
 
@@ -167,7 +168,7 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     monkeypatch.setattr(network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1])
     early = beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END})
     steps = len(reads)
-    monkeypatch.setattr(model.generation.beam._Beams, "_unbeatable", lambda *_: False)
+    monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_unbeatable", lambda *_: False)
     assert beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END}) == early
     assert len(reads) - steps == 30
     assert steps <= (20 if exponent <= 0 else 30)
@@ -190,5 +191,5 @@ def test_a_beam_without_any_token_is_refused():
 
 
 def test_the_penalties_of_length():
-    assert doctest.testmod(model.generation.beam).failed == 0
+    assert doctest.testmod(clozeline.model.generation.beam).failed == 0
     assert [length_penalty(n, 2.0, "power") for n in (1, 3)] == [1.0, 9.0]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.generate import Decoding
-from pipeline.config import validate
-from pipeline.errors import ConfigurationError
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.generation.decoding import Decoding
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from model.config import PositionConfig
-from model.errors import BatchError, ConfigurationError
-from model.generate import Decoding, generate
-from model.generation.reading import Reading
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.model.generation.reading import Reading
+from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import built
-from tests.model.test_generate import perturbed
 
 
 def test_what_cannot_be_continued_is_refused():

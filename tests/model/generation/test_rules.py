@@ -7,13 +7,14 @@ import pytest
 import torch
 import transformers
 
-import model.generation.rules
-from model.errors import BatchError
-from model.generate import Decoding, generate
-from model.generation.rules import Row, Rules, refuse_dead_ends
+import clozeline.model.generation.rules
+from clozeline.errors import BatchError
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 from tests.model.generation.test_beam import end_and_bans
+from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
 from tests.model.model_peers import PEERS
-from tests.model.test_generate import PROMPTS, SIZES, START, perturbed, varied
 
 HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
 
@@ -110,4 +111,4 @@ def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.generation.rules).failed == 0
+    assert doctest.testmod(clozeline.model.generation.rules).failed == 0

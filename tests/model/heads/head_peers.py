@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from model.build import Model
-from model.config import ModelConfig
+from clozeline.model.build import Model
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.closeness import assert_gradients_close, gradients
 
 VOCABULARY, PLACES = 37, 20

@@ -6,9 +6,11 @@ import pytest
 import torch
 import transformers
 
-from model.build import Model
-from model.config import InitConfig, ModelConfig, PositionConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.configuration.layer import InitConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.heads.head_peers import BERT, PLACES, VOCABULARY, peers
 from tests.model.small_models import batch_for, built, full_batch, only
 

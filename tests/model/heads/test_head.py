@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from model.config import HeadConfig
-from model.errors import BatchError
-from model.registry import find, names
+from clozeline.errors import BatchError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import (
@@ -21,7 +21,7 @@ from tests.model.small_models import (
 from tests.temporary_module import temporary_module
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
     network = built(family)
     losses = network(batch_for(family, labels=False)).values()
@@ -32,7 +32,7 @@ def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
         assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_every_parameter_takes_part(family):
     network = built(family)
     sum(loss.total for loss in network(batch_for(family)).values()).backward()
@@ -42,7 +42,7 @@ def test_every_parameter_takes_part(family):
         assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("family", names("model.families"))
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_the_count_needs_no_forward(family):
     network, tensors = built(family), batch_for(family)
     for name, head in network.heads.items():
@@ -91,7 +91,7 @@ def with_head(name, **changes):
 
 
 def batch_of(name, seed=0):
-    return choice_batch(seed) if "choices" in find("model.heads", name).needs else full_batch(seed)
+    return choice_batch(seed) if "choices" in find("clozeline.model.heads", name).needs else full_batch(seed)
 
 
 AGAIN = """
@@ -104,8 +104,8 @@ class Again(MaskedLM):
 
 def test_a_new_file_is_tested_at_once(tmp_path):
     """The tests of this file are functions of the name alone."""
-    with temporary_module("model.heads", "again", AGAIN, tmp_path):
-        assert {"again", *HEADS} == set(names("model.heads"))
+    with temporary_module("clozeline.model.heads", "again", AGAIN, tmp_path):
+        assert {"again", *HEADS} == set(names("clozeline.model.heads"))
         test_micro_batches_add_up("again")
         test_a_class_is_named_for_each_prediction_that_counts("again")
         test_scores_need_hidden_states_alone("again")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
 from tests.model.small_models import VOCABULARY, batch_for, built
 
 

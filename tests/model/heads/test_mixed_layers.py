@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.adaptation import add_adapter
-from model.errors import ConfigurationError
-from model.features import token_vectors
-from model.layer_calls import recompute_layers
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import add_adapter
+from clozeline.model.compilation.layer_calls import recompute_layers
+from clozeline.model.features import token_vectors
 from tests.model.small_models import built, full_batch, only
 
 HEAD = {"classification": {"classes": 3, "scalar_mix": True}}

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from model.config import ModelConfig
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.heads.head_peers import peers
 from tests.model.heads.test_classification import NAMES, OURS, THEIRS
 from tests.model.small_models import batch_for, built, full_batch, only

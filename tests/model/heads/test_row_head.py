@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
 from tests.model.small_models import FAMILIES, batch_for, built
 
 

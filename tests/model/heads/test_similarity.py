@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError, ConfigurationError
 from tests.model.small_models import built, full_batch, only
 
 SMALL = {"group_size": 3, "temperature": 0.5}

@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from model.config import ModelConfig
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.heads.head_peers import BERT, peers
 from tests.model.heads.test_classification import OURS, THEIRS
 from tests.model.small_models import built, full_batch, only

@@ -4,8 +4,9 @@ import pytest
 import torch
 import transformers
 
-from model.config import HeadConfig, ModelConfig
-from model.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.heads.head_peers import BERT, peers
 from tests.model.heads.test_classification import OURS, THEIRS
 from tests.model.small_models import VOCABULARY, built, full_batch, only

@@ -4,8 +4,9 @@ import pytest
 import torch
 import transformers
 
-from model.build import Model
-from model.config import ModelConfig, PositionConfig
+from clozeline.model.build import Model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 from tests.model.heads.head_peers import BERT, PLACES, VOCABULARY, peers
 from tests.model.small_models import full_batch
 

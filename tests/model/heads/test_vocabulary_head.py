@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.config import HeadConfig
+from clozeline.model.configuration.head import HeadConfig
 from tests.model.small_models import VOCABULARY, batch_for, built, only, total
 
 FORMS = {

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.activation import ACTIVATIONS
 
 FORMULAS = {
     "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),

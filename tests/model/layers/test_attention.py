@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from model.config import PositionConfig
-from model.layers.attention import Attention
-from model.layers.masks import AttentionPlan
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 

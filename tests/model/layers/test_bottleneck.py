@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from model.config import ShareConfig
-from model.layers.bottleneck import BottleneckLayer, body_norm
-from model.layers.norm import NoNorm
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.layers.bottleneck import BottleneckLayer, body_norm
+from clozeline.model.layers.norm import NoNorm
 from tests.model.small_models import small_config
 
 

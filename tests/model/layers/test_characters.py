@@ -5,8 +5,8 @@ import doctest
 import pytest
 import torch
 
-import model.layers.characters
-from model.layers.characters import CHARACTERS, CharacterEncoder, Highway, character_ids
+import clozeline.model.layers.characters
+from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, Highway, character_ids
 from tests.model.small_models import drawn
 
 BEGIN, END, FILL = 259, 260, 261
@@ -79,4 +79,4 @@ def test_filters_begin_small():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.characters).failed == 0
+    assert doctest.testmod(clozeline.model.layers.characters).failed == 0

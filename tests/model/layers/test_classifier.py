@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.config import HeadConfig
-from model.layers.classifier import Classifier
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.layers.classifier import Classifier
 from tests.model.small_models import small_config
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from model.config import ConnectorConfig
-from model.layers.connector import Connector
+from clozeline.model.configuration.layer import ConnectorConfig
+from clozeline.model.layers.connector import Connector
 from tests.model.small_models import drawn, small_config
 
 

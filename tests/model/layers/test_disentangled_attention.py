@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
-import model.layers.disentangled_attention as attention
-from model.config import DisentangledConfig, PositionConfig
-from model.layers.disentangled_attention import DisentangledAttention, RelativeTable, log_bucket, relative_row
-from model.layers.masks import AttentionPlan
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.layers import disentangled_attention as attention
+from clozeline.model.layers.disentangled_attention import DisentangledAttention, RelativeTable, log_bucket, relative_row
+from clozeline.model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 TERMS = {"both": (True, True), "content to position": (True, False), "position to content": (False, True)}

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from model.config import DisentangledConfig, PositionConfig
-from model.layers.disentangled_layers import Convolution, ConvolutionLayer, MaskDecoder, build_layers
-from model.layers.layer import Layer
-from model.layers.masks import AttentionPlan, document_mask, padding_mask
-from model.layers.stack import Stack
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.layers.disentangled_layers import Convolution, ConvolutionLayer, MaskDecoder, build_layers
+from clozeline.model.layers.layer import Layer
+from clozeline.model.layers.masks import AttentionPlan, document_mask, padding_mask
+from clozeline.model.layers.stack import Stack
 from tests.model.small_models import batch_for, built, changed, small_config, states
 
 

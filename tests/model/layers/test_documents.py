@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.build import build_model
-from model.config import DropoutConfig, LocalConfig, PositionConfig
-from model.layers import documents as module
-from model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
-from model.layers.masks import Documents
-from model.settling import settle
+from clozeline.model.build import build_model
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.configuration.position import LocalConfig, PositionConfig
+from clozeline.model.layers import documents as module
+from clozeline.model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
+from clozeline.model.layers.masks import Documents
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 
@@ -131,7 +132,7 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
             return kernel(*given)  # type: ignore[no-any-return]
 
         monkeypatch.setattr(module, "varlen_attn", stand_in)
-        monkeypatch.setattr("model.layers.attention.attend", chosen)
+        monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
         found = gradients(family, changes, tensors)
         torch.testing.assert_close(found[0], masked[0], rtol=1e-5, atol=1e-5)
         assert_gradients_close(found[1], masked[1], FLOAT32)
@@ -147,12 +148,12 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     ids=["bias", "dropout"],
 )
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
-    monkeypatch.setattr("model.layers.attention.attend", None)
+    monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
     gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
 
 
 def test_a_prefix_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.layers.attention.attend", None)
+    monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
     prefix = {"prefix_length": torch.tensor([3, 0, 1, 2])}
     gradients("decoder", {}, batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix)
 

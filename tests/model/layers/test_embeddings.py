@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.config import DropoutConfig
-from model.layers.embeddings import Embeddings
-from model.layers.position import Position
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.layers.embeddings import Embeddings
+from clozeline.model.layers.position import Position
 from tests.model.small_models import small_config
 
 

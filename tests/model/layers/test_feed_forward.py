@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.config import DropoutConfig
-from model.layers.feed_forward import FeedForward
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.layers.feed_forward import FeedForward
 from tests.model.small_models import small_config
 
 

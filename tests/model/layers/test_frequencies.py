@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from model.config import ScalingConfig
-from model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
+from clozeline.model.configuration.position import ScalingConfig
+from clozeline.model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
 
 WIDTH, THETA = 16, 500.0
 

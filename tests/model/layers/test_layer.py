@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from model.layers.layer import Layer, SelfAttention
-from model.layers.masks import AttentionPlan
+from clozeline.model.layers.layer import Layer, SelfAttention
+from clozeline.model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.layers.lstm import LongShortTermMemory
+from clozeline.model.layers.lstm import LongShortTermMemory
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import drawn
 

@@ -4,8 +4,8 @@ import doctest
 
 import torch
 
-import model.layers.masks
-from model.layers.masks import padding_mask, pair_mask, plan_attention, rank_mask, window_mask
+import clozeline.model.layers.masks
+from clozeline.model.layers.masks import padding_mask, pair_mask, plan_attention, rank_mask, window_mask
 
 
 def test_no_mask_where_nothing_is_padded():
@@ -40,7 +40,7 @@ def test_reading_by_rank_pair_by_pair():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.masks).failed == 0
+    assert doctest.testmod(clozeline.model.layers.masks).failed == 0
 
 
 def test_the_plan_is_the_least_that_attention_needs():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.layers.norm import NoNorm, RMSNorm, build_norm
+from clozeline.model.layers.norm import NoNorm, RMSNorm, build_norm
 from tests.model.small_models import small_config
 
 

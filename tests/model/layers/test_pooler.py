@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from model.layers.pooler import Pooler
+from clozeline.model.layers.pooler import Pooler
 
 
 def test_the_first_place_by_hand():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.errors import BatchError
-from model.layers.pooling import pool
-from model.settling import settle
+from clozeline.errors import BatchError
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.layers.pooling import pool
 from tests.model.small_models import batch_for, built, changed, states
 
 POOLS = ("cls", "mean", "max", "last")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-import model.layers.position
-from model.layers.position import Learned, Rope, Sinusoidal, T5Bias, rotate, t5_bucket
+import clozeline.model.layers.position
+from clozeline.model.layers.position import Learned, Rope, Sinusoidal, T5Bias, rotate, t5_bucket
 
 
 def bucket_of(distance, buckets, max_distance, causal):
@@ -94,4 +94,4 @@ def test_learned_positions_start_after_the_offset():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.position).failed == 0
+    assert doctest.testmod(clozeline.model.layers.position).failed == 0

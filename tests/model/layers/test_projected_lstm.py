@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.layers.projected_lstm import ProjectedLstm
+from clozeline.model.layers.projected_lstm import ProjectedLstm
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import drawn
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 
-import model.layers.relative
-from model.layers.relative import RelativeAttention, RelativePlan, distance_waves, wave_index
+import clozeline.model.layers.relative
+from clozeline.model.layers.relative import RelativeAttention, RelativePlan, distance_waves, wave_index
 from tests.model.small_models import small_config
 
 HEADS, WIDTH, DIM, COLUMNS = 3, 5, 6, 4
@@ -94,4 +94,4 @@ def test_waves_by_hand():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.relative).failed == 0
+    assert doctest.testmod(clozeline.model.layers.relative).failed == 0

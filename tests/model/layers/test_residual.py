@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.layers.residual import Residual
+from clozeline.model.layers.residual import Residual
 from tests.model.small_models import small_config
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.layers.scalar_mix import ScalarMix
+from clozeline.model.layers.scalar_mix import ScalarMix
 
 
 def given():

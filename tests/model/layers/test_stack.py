@@ -5,10 +5,11 @@ import doctest
 import pytest
 import torch
 
-import model.layers.stack
-from model.config import DropoutConfig, PositionConfig, ShareConfig
-from model.layers.masks import plan_attention
-from model.layers.stack import Stack, shared_layers
+import clozeline.model.layers.stack
+from clozeline.model.configuration.layer import DropoutConfig, ShareConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.masks import plan_attention
+from clozeline.model.layers.stack import Stack, shared_layers
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import batch_for, built, small_config, total
 
@@ -53,7 +54,7 @@ def test_an_encoder_without_positions_follows_a_permutation_of_its_tokens():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.stack).failed == 0
+    assert doctest.testmod(clozeline.model.layers.stack).failed == 0
 
 
 def test_groups_are_counted_as_the_published_code_counts_them():

@@ -2,9 +2,9 @@ import doctest
 
 import torch
 
-import model.layers.trigram
-from model.layers.masks import padding_mask
-from model.layers.trigram import neighbours, trigrams
+import clozeline.model.layers.trigram
+from clozeline.model.layers.masks import padding_mask
+from clozeline.model.layers.trigram import neighbours, trigrams
 
 
 def test_neighbours_by_a_loop():
@@ -30,5 +30,5 @@ def test_full_rows_of_one_document_need_no_mask():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.trigram).attempted == 1
-    assert doctest.testmod(model.layers.trigram).failed == 0
+    assert doctest.testmod(clozeline.model.layers.trigram).attempted == 1
+    assert doctest.testmod(clozeline.model.layers.trigram).failed == 0

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from model.layers.variational_dropout import drop_features, drop_words
+from clozeline.model.layers.variational_dropout import drop_features, drop_words
 
 
 def test_features_are_dropped_at_all_tokens_of_a_row_and_apart_in_each_row():

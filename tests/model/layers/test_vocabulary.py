@@ -4,10 +4,10 @@ import doctest
 import pytest
 import torch
 
-import model.layers.vocabulary
-from model.build import build_model
-from model.errors import ConfigurationError
-from model.layers.vocabulary import VocabularyProjection, padded_rows
+import clozeline.model.layers.vocabulary
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.model.layers.vocabulary import VocabularyProjection, padded_rows
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
 
 
@@ -80,4 +80,4 @@ def test_rows_of_the_table_are_the_next_multiple():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.layers.vocabulary).failed == 0
+    assert doctest.testmod(clozeline.model.layers.vocabulary).failed == 0

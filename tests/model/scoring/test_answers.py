@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from model.errors import BatchError, ConfigurationError
-from model.scoring.answers import answer_log_likelihoods
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.scoring.answers import answer_log_likelihoods
 from tests.model.small_models import built
 
 ROWS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
@@ -43,7 +43,7 @@ def test_the_sum_is_minus_the_loss_of_training():
 def test_other_models_and_long_rows_are_refused():
     with pytest.raises(ConfigurationError, match="need an encoder-decoder, got the family decoder"):
         answer_log_likelihoods(built("decoder").eval(), ROWS, ANSWERS, START)
-    from model.config import PositionConfig
+    from clozeline.model.configuration.position import PositionConfig
 
     short = built("encoder_decoder", position=PositionConfig(kind="learned", maximum=5)).eval()
     with pytest.raises(BatchError, match="has 7 tokens, the position table has room for 5"):

@@ -4,8 +4,8 @@ import doctest
 
 import pytest
 
-import model.scoring.batches
-from model.scoring.batches import like_lengths
+import clozeline.model.scoring.batches
+from clozeline.model.scoring.batches import like_lengths
 
 
 @pytest.mark.parametrize("tokens", [1, 10, 64, 10**6])
@@ -22,4 +22,4 @@ def test_batches_hold_each_row_once(tokens):
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.scoring.batches).failed == 0
+    assert doctest.testmod(clozeline.model.scoring.batches).failed == 0

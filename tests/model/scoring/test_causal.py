@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-import model.scoring.causal
-from model.config import PositionConfig
-from model.errors import BatchError, ConfigurationError
-from model.scoring.causal import log_likelihoods, windowed_log_likelihoods, windows
+import clozeline.model.scoring.causal
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.scoring.causal import log_likelihoods, windowed_log_likelihoods, windows
+from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import VOCABULARY, built
-from tests.model.test_generate import perturbed, tensors_of
 
 ROWS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24], [5, 9, 31], [2, 2]]
 
@@ -41,9 +41,9 @@ def test_each_token_is_scored_from_those_before_it(family, tokens):
 def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
     """Its tokens have the same score in all of them, to the bit; a row that was there already is not read."""
     network, rows, scored = perturbed("decoder"), [[5, 9, 30, 7], [5, 9, 31], [5, 9, 30, 7], [5, 9], [9, 30]], []
-    real = model.scoring.causal.log_probabilities
+    real = clozeline.model.scoring.causal.log_probabilities
     monkeypatch.setattr(
-        "model.scoring.causal.log_probabilities",
+        "clozeline.model.scoring.causal.log_probabilities",
         lambda head, states, tokens, *more: scored.extend(tokens.tolist()) or real(head, states, tokens, *more),
     )
     found = log_likelihoods(network, rows)
@@ -71,7 +71,7 @@ def test_the_sum_is_minus_the_loss_of_training():
 def test_scores_are_held_in_parts(monkeypatch):
     network = perturbed("decoder")
     whole = log_likelihoods(network, ROWS)
-    monkeypatch.setattr("model.scoring.batches._SCORES", {"cpu": 4 * VOCABULARY})
+    monkeypatch.setattr("clozeline.model.scoring.batches._SCORES", {"cpu": 4 * VOCABULARY})
     for first, second in zip(whole, log_likelihoods(network, ROWS), strict=True):
         assert torch.allclose(first, second, atol=1e-6)
 
@@ -124,4 +124,4 @@ def test_what_cannot_be_scored_is_refused():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.scoring.causal).failed == 0
+    assert doctest.testmod(clozeline.model.scoring.causal).failed == 0

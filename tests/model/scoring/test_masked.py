@@ -5,11 +5,11 @@ import doctest
 import pytest
 import torch
 
-import model.scoring.masked
-from model.errors import ConfigurationError
-from model.scoring.masked import masked_places, pseudo_log_likelihoods
+import clozeline.model.scoring.masked
+from clozeline.errors import ConfigurationError
+from clozeline.model.scoring.masked import masked_places, pseudo_log_likelihoods
+from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import built
-from tests.model.test_generate import perturbed, tensors_of
 
 MASK = 4
 ROWS = [[1, 9, 30, 7, 11, 8, 2], [1, 17, 2], [1, 36, 12, 2], [1, 20, 21, 22, 23, 2], [1, 5, 6, 2]]
@@ -63,5 +63,5 @@ def test_other_models_are_refused():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.scoring.masked).failed == 0
+    assert doctest.testmod(clozeline.model.scoring.masked).failed == 0
     assert masked_places([3, 5], None) == [[3], [5]]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import validate
-from pipeline.recipe import Recipe
-from pipeline.rows import Ragged, Rows
+from clozeline.configuration.config import validate
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.token_sets import run_stage, token_documents, write_rows
 
 LENGTHS = [20 + (31 * document) % 40 for document in range(400)]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.rows import Rows
-from pipeline.splits import is_heldout
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards.splits import is_heldout
 from tests.pipeline.balance.balanced import NAMES, SOURCES, read_factors, run_balanced, write_languages
 
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import xxhash
 
-from pipeline.balance.stage import BalanceStage
-from pipeline.config import validate
-from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.execution.order import check_recipe
-from pipeline.group.documents import place_key, train_documents, with_copies
-from pipeline.group.stage import GroupStage
-from pipeline.recipe import Recipe
-from pipeline.rows import Rows
-from pipeline.seeding import fraction
-from pipeline.shards import open_shards
-from pipeline.splits import is_heldout
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.balance.stage import BalanceStage
+from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.group.documents import place_key, train_documents, with_copies
+from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.seeding import fraction
 from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, recipe, run_balanced, write_languages
 from tests.pipeline.token_sets import files_of
 

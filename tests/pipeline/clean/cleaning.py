@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import validate
-from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, read_documents, read_rejects
-from pipeline.errors import PartialFailureError
-from pipeline.execution.progress import Progress
-from pipeline.execution.runner import StageSummary, run_recipe
-from pipeline.execution.unit_record import UnitRecord, records
-from pipeline.recipe import Recipe
+from clozeline.configuration.config import validate
+from clozeline.errors import PartialFailureError
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import StageSummary, run_recipe
+from clozeline.pipeline.execution.unit_record import UnitRecord, records
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects
+from clozeline.pipeline.recipe import Recipe
 
 LENIENT = {"language": None, "filters": []}
 """Keeps every document that has text."""

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.clean.stage import CleanStage
-from pipeline.errors import PartialFailureError
-from pipeline.execution.report import write_run_report
-from pipeline.execution.summary_table import accounting_rows
-from pipeline.formats.byte_lines import ByteLines
-from pipeline.readers import Counted
-from pipeline.readers.warc import Warc
-from pipeline.registry import find, names
+from clozeline.errors import PartialFailureError
+from clozeline.pipeline.clean.stage import CleanStage
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.summary_table import accounting_rows
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
+from clozeline.pipeline.ingest.readers import Counted
+from clozeline.pipeline.ingest.readers.warc import Warc
+from clozeline.registry import find, names
 from tests.pipeline.captures import members, record, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
@@ -48,12 +48,12 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.fixture(params=names("pipeline.readers"))
+@pytest.fixture(params=names("clozeline.pipeline.ingest.readers"))
 def entry(request, tmp_path):
     """An input for each reader; one that reads no lines and has no file above counts the lines as malformed."""
     for name in ("file", "other"):
         WRITERS.get(request.param, lambda path: path.write_bytes(LINES))(tmp_path / name)
-    options = fields(find("pipeline.readers", request.param).Options)
+    options = fields(find("clozeline.pipeline.ingest.readers", request.param).Options)
     files = {option.name: str(tmp_path / "other") for option in options if option.metadata.get("file")}
     columns = {option.name: ["text"] for option in options if option.name == "columns"}
     return {"path": str(tmp_path / "file"), "reader": request.param, **files, **columns}
@@ -70,7 +70,7 @@ def lossy(original, keep):
 
 def test_a_reader_that_drops_records_fails(entry, tmp_path, monkeypatch):
     assert run_clean(entry, tmp_path / "whole").counts["records_in"] in (1, 9)
-    reader = find("pipeline.readers", entry["reader"])
+    reader = find("clozeline.pipeline.ingest.readers", entry["reader"])
     monkeypatch.setattr(reader, "read", lossy(reader.read, lambda number: number % 3))
     with pytest.raises(PartialFailureError, match="do not add up") as failed:
         run_clean(entry, tmp_path / "lossy")
@@ -80,7 +80,7 @@ def test_a_reader_that_drops_records_fails(entry, tmp_path, monkeypatch):
 def test_a_reader_that_repeats_records_without_a_document_fails(tmp_path, monkeypatch):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one"}\n{broken\n')
-    reader = find("pipeline.readers", "jsonl")
+    reader = find("clozeline.pipeline.ingest.readers", "jsonl")
     whole = reader.read
 
     def twice(*arguments):

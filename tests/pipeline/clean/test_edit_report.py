@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.report import write_run_report
 from tests.pages import checked
 from tests.pipeline.clean.cleaning import run_clean
 

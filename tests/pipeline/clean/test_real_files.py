@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pipeline.execution.unit_record import add_counts
+from clozeline.pipeline.execution.unit_record import add_counts
 from tests.pipeline.clean.cleaning import run_clean
 
 pytestmark = pytest.mark.data

@@ -2,10 +2,10 @@ from collections import Counter
 
 import pytest
 
-from pipeline.clean.stage import CleanStage
-from pipeline.config import to_plain
-from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
-from pipeline.errors import ConfigurationError, IntegrityError
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.clean.stage import CleanStage
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 

@@ -9,11 +9,11 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.clean.steps import Steps, host_of
-from pipeline.clean.unit_counts import UnitCounts
-from pipeline.documents.document import Document
-from pipeline.registry import choose
-from pipeline.text.normal_form import normalise
+from clozeline.pipeline.clean.steps import Steps, host_of
+from clozeline.pipeline.clean.unit_counts import UnitCounts
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.normal_form import normalise
+from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
 
@@ -21,8 +21,10 @@ ENGLISH = "All human beings are born free and equal in dignity and rights, and s
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
     tally = UnitCounts(0, 0.0)
     tally.open("a", [], [])
-    chosen = [[choose("pipeline.filters", one) for one in some] for some in (filters, pair_filters)]
-    identifier = None if language is None else choose("pipeline.languages", {"name": "py3langid", **language})
+    chosen = [[choose("clozeline.pipeline.clean.filters", one) for one in some] for some in (filters, pair_filters)]
+    identifier = (
+        None if language is None else choose("clozeline.pipeline.clean.languages", {"name": "py3langid", **language})
+    )
     return Steps(identifier, *chosen, text_chars, tally), tally
 
 

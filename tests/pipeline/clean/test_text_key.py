@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.execution.summary_table import accounting_rows
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.summary_table import accounting_rows
 from tests.pipeline.clean.cleaning import run_clean
 
 ROWS = [{"body": "A text.", "id": 1}, {"body": "Another.", "id": 2}]

@@ -1,10 +1,10 @@
 import pytest
 import xxhash
 
-from pipeline.clean.unit_counts import UnitCounts
-from pipeline.documents.document import document_uid
-from pipeline.errors import PartialFailureError
-from pipeline.text.normal_form import normalise
+from clozeline.errors import PartialFailureError
+from clozeline.pipeline.clean.unit_counts import UnitCounts
+from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.text.normal_form import normalise
 from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import run_clean
 

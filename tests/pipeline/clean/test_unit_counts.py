@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.clean.unit_counts import UnitCounts, characters_of
-from pipeline.documents.document import Document
-from pipeline.errors import IntegrityError
-from pipeline.formats.account import Account
-from pipeline.readers import Counted
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.clean.unit_counts import UnitCounts, characters_of
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.readers import Counted
 
 
 def test_two_documents_with_one_uid_are_an_error():

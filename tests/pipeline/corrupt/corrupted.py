@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import registry
-from pipeline.recipe import Recipe
-from pipeline.rows import Rows
-from pipeline.shards import ShardSet
+from clozeline import registry
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 LENGTHS = [(31 * document) % 90 for document in range(120)]
@@ -16,7 +16,7 @@ LENGTHS = [(31 * document) % 90 for document in range(120)]
 
 def entry(name: str, **options: Any) -> dict[str, Any]:
     """An entry whose rows have 34 tokens."""
-    fields = registry.find("pipeline.objectives", name).Options.__pydantic_fields__
+    fields = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__
     lengths = {key: 34 for key in ("max_length", "input_length") if key in fields}
     return {"name": name, **lengths, **options}
 

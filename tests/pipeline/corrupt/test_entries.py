@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import to_plain, validate
-from pipeline.corrupt.stage import CorruptConfig
-from pipeline.errors import ConfigurationError
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.stage import CorruptConfig
 
 
 def test_entries_keep_the_objectives_options_beside_their_own() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.shards import open_shards
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from tools.validate_shards import validate
 
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import build_objective
-from pipeline.registry import find, names
-from pipeline.shards import open_shards
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.shards import open_shards
+from clozeline.registry import find, names
 from tests.pipeline.corruption_cases import EOS, vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
@@ -40,14 +40,14 @@ def test_rows_of_131072_tokens(tmp_path: Path, container: str) -> None:
     assert max(int(row["document_starts"].max()) for row in rows) > 65_535
 
 
-LENGTHS = {name: {"max_length", "input_length"} & find("pipeline.objectives", name).Options.__pydantic_fields__.keys()
-           for name in names("pipeline.objectives")}  # fmt: skip
+LENGTHS = {name: {"max_length", "input_length"} & find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__.keys()
+           for name in names("clozeline.pipeline.corrupt.objectives")}  # fmt: skip
 """The option of each objective that bounds its rows, if it has one."""
 
 
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in LENGTHS.items() for key in keys])
 def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name: str, key: str) -> None:
-    if find("pipeline.objectives", name).longest_row is None:
+    if find("clozeline.pipeline.corrupt.objectives", name).longest_row is None:
         assert build_objective({"name": name, key: LENGTH}, vocabulary(1000)).content_length > 65_535
         return
     with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|over 65000)"):

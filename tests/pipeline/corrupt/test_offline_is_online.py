@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import registry
-from pipeline.objectives import Objective, build_objective
-from pipeline.rows import Row, Rows
-from pipeline.shards import ShardSet, open_shards
+from clozeline import registry
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.shards import ShardSet, open_shards
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
 
-NAMES = registry.names("pipeline.objectives")
+NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 EPOCHS = 3
 
 
@@ -34,7 +34,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 
 def entry(name: str, place: int) -> dict[str, object]:
-    fields = registry.find("pipeline.objectives", name).Options.__pydantic_fields__
+    fields = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__
     lengths = {key: 34 for key in ("max_length", "input_length") if key in fields}
     return {"name": name, "variants": EPOCHS, "container": ("arrow", "tar")[place % 2], "block_rows": 7, **lengths}
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.config import validate
-from pipeline.corrupt.passes import ExampleUnit, example_units
-from pipeline.corrupt.stage import CorruptConfig
-from pipeline.errors import ConfigurationError
-from pipeline.shards import open_shards
-from pipeline.splits import Splits
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.passes import ExampleUnit, example_units
+from clozeline.pipeline.corrupt.stage import CorruptConfig
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.splits import Splits
 from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, shard_rows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from pipeline.shards import open_shards
-from pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from clozeline.tools.shards.validate_shards import main as validate_shards
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tools.validate_shards import main as validate_shards
 
 RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import registry
-from pipeline.corrupt.stage import CorruptStage
-from pipeline.errors import IntegrityError
-from pipeline.objectives import build_objective
-from pipeline.shards import open_shards
+from clozeline import registry
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.corrupt.stage import CorruptStage
+from clozeline.pipeline.shards import open_shards
 from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, same_rows, shard_rows
 from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
@@ -25,7 +25,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
     return out
 
 
-@pytest.mark.parametrize("name", registry.names("pipeline.objectives"))
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
 def test_example_shards_are_the_objective_over_the_sample_shards(everything: Path, name: str) -> None:
     made = open_shards(everything / "corrupt" / name / "train", verify="shard")
     facts = made.manifest.objective
@@ -46,7 +46,7 @@ def test_example_shards_are_the_objective_over_the_sample_shards(everything: Pat
             assert set(found.fixed["variant"].tolist()) == {variant}
 
 
-@pytest.mark.parametrize("name", registry.names("pipeline.objectives"))
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
 def test_heldout_has_one_variant(everything: Path, name: str) -> None:
     heldout = open_shards(everything / "corrupt" / name / "heldout").manifest
     assert (heldout.variants, len(heldout.shards)) == (1, 1)

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import build_objective
-from pipeline.rows import Rows
-from pipeline.shards import open_shards
-from pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
-from pipeline.tokenizers import vocabulary_of
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.tools.shards.validate_shards import main
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tools.validate_shards import main
 
 ENTRY = {"name": "replaced_token_detection", "replacement": "unigram", "max_length": 34}
 COUNTS = (np.arange(WORDS.size) ** 2).astype(np.uint64)

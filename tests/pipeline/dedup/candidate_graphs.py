@@ -8,15 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config import validate
-from pipeline.dedup.clusters import resolve, smallest_uids
-from pipeline.dedup.columns import hash_bounds, range_slice, rows_of, uid_bytes, uid_column, write_columns, write_rows
-from pipeline.dedup.near_passes import SignatureFacts
-from pipeline.dedup.parts import CLUSTER, Parts, write_clusters
-from pipeline.dedup.stage import DedupStage
-from pipeline.execution.unit_record import Output, add_counts
-from pipeline.recipe import Recipe
-from pipeline.seeding import mix
+from clozeline.configuration.config import validate
+from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
+from clozeline.pipeline.dedup.columns import (
+    hash_bounds,
+    range_slice,
+    rows_of,
+    uid_bytes,
+    uid_column,
+    write_columns,
+    write_rows,
+)
+from clozeline.pipeline.dedup.near_passes import SignatureFacts
+from clozeline.pipeline.dedup.parts import CLUSTER, Parts, write_clusters
+from clozeline.pipeline.dedup.stage import DedupStage
+from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.recipe import Recipe
+from clozeline.seeding import mix
 
 
 def graphs(draw: random.Random, size: int) -> dict[str, list[list[int]]]:

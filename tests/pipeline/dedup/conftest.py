@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.config import validate
-from pipeline.dedup.stage import DedupStage
-from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, read_documents, read_rejects, write_documents
-from pipeline.execution.unit_record import Counts, Output, add_counts
-from pipeline.recipe import Recipe
+from clozeline.configuration.config import validate
+from clozeline.pipeline.dedup.stage import DedupStage
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects, write_documents
+from clozeline.pipeline.recipe import Recipe
 
 
 @dataclass

@@ -7,7 +7,7 @@ import itertools
 import random
 from typing import Any
 
-from pipeline.documents.document import Document
+from clozeline.pipeline.ingest.documents.document import Document
 
 
 def document(number: int, text: str, **fields: Any) -> Document:

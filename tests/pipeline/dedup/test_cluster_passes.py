@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from pipeline.dedup.cluster_passes import NearMembers
-from pipeline.errors import IntegrityError
-from pipeline.execution import exchange
-from pipeline.execution.unit_record import Output
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.dedup.cluster_passes import NearMembers
+from clozeline.pipeline.execution import exchange
+from clozeline.pipeline.execution.unit_record import Output
 from tests.pipeline.dedup.candidate_graphs import Candidates, OverRanges, at_once, graphs
 from tests.pipeline.dedup.dedup_documents import document, edited, prose
 

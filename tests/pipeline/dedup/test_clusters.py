@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup.clusters import resolve, smallest_uids
-from pipeline.dedup.columns import uid_column
+from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
+from clozeline.pipeline.dedup.columns import uid_column
 from tests.pipeline.dedup.dedup_documents import document, edited, prose
 
 

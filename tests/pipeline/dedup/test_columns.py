@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dedup.columns import hash_bounds, range_slice, read_columns, uid_bytes, uid_column, write_columns
-from pipeline.errors import IntegrityError, StorageError
-from pipeline.recorded_file import RecordedFile
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.pipeline.dedup.columns import (
+    hash_bounds,
+    range_slice,
+    read_columns,
+    uid_bytes,
+    uid_column,
+    write_columns,
+)
+from clozeline.recorded_file import RecordedFile
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))

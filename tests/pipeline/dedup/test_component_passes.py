@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.dedup.columns import read_rows
-from pipeline.dedup.component_passes import Levels, NearAnswers, NearLinks, Step, level_passes
-from pipeline.dedup.parts import Parts
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
+from clozeline.pipeline.dedup.columns import read_rows
+from clozeline.pipeline.dedup.component_passes import Levels, NearAnswers, NearLinks, Step, level_passes
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
 from tests.pipeline.dedup.candidate_graphs import Candidates, OverRanges, graphs
 
 LINK = (("node", "<u8"), ("label", "<u8"), ("source", "<u4"), ("linked", "?"))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dedup.components import connected_components, star_edges
+from clozeline.pipeline.dedup.components import connected_components, star_edges
 
 NODES = 40
 EDGES = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=80)

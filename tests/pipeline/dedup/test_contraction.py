@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dedup.contraction import contract, look_up, ranks_of
+from clozeline.pipeline.dedup.contraction import contract, look_up, ranks_of
 
 GROUPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), max_size=60)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import IntegrityError
+from clozeline.errors import IntegrityError
 from tests.pipeline.dedup.dedup_documents import EXACT, document
 
 

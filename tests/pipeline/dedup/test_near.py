@@ -13,8 +13,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dedup.near import MinHash, similarities, sketch
-from pipeline.text.normal_form import match_words
+from clozeline.pipeline.dedup.near import MinHash, similarities, sketch
+from clozeline.pipeline.text.normal_form import match_words
 from tests.pipeline.dedup.dedup_documents import document
 
 WORDS = [f"{a}{b}{c}{d}" for a, b, c, d in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou")]

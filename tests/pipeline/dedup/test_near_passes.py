@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.dedup.cluster_passes import NearMembers
-from pipeline.dedup.near import MinHash
-from pipeline.errors import IntegrityError
-from pipeline.execution.unit_record import Output
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.dedup.cluster_passes import NearMembers
+from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.execution.unit_record import Output
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
 
 
@@ -52,8 +52,8 @@ def test_signatures_made_otherwise_are_refused(run_dedup):
 
 
 def _parts_and_facts(result):
-    from pipeline.dedup.near_passes import SignatureFacts
-    from pipeline.dedup.parts import Parts
+    from clozeline.pipeline.dedup.near_passes import SignatureFacts
+    from clozeline.pipeline.dedup.parts import Parts
 
     return Parts(result.folder.parent / "clean", result.folder, 1, 1), SignatureFacts(5, 14, 8, 1)
 

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from pipeline.dedup.columns import rows_of, uid_bytes, uid_column, write_rows
-from pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
-from pipeline.execution.unit_record import Output
+from clozeline.pipeline.dedup.columns import rows_of, uid_bytes, uid_column, write_rows
+from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
+from clozeline.pipeline.execution.unit_record import Output
 
 
 def test_drops_of_a_part_come_from_every_range_sorted_by_uid(tmp_path):

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.config import validate
-from pipeline.dedup.stage import DedupConfig
-from pipeline.errors import ConfigurationError
-from pipeline.execution import exchange
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.dedup.stage import DedupConfig
+from clozeline.pipeline.execution import exchange
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
 
 

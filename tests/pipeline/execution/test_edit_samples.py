@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.execution.edit_samples import EditSamples, add_edit, merged_edits
+from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit, merged_edits
 
 EDITS = st.lists(st.tuples(st.sampled_from("ab"), st.binary(min_size=2, max_size=2)), max_size=40, unique=True)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.dedup.parts import ranges_of
-from pipeline.errors import StorageError
-from pipeline.execution import exchange as exchanges
-from pipeline.execution.exchange import Bundles, Exchange
-from pipeline.execution.pieces import PieceFile, PieceWriter
-from pipeline.execution.unit_record import Output
+from clozeline.errors import StorageError
+from clozeline.pipeline.dedup.parts import ranges_of
+from clozeline.pipeline.execution import exchange as exchanges
+from clozeline.pipeline.execution.exchange import Bundles, Exchange
+from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
+from clozeline.pipeline.execution.unit_record import Output
 
 
 def fill(folder: Path, exchange: Exchange, rounds: int = 1) -> dict[int, list[bytes]]:

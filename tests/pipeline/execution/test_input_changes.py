@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from pipeline.errors import ConfigurationError
-from pipeline.execution.input_changes import observed, range_hash
-from pipeline.execution.plan import freeze_plan, load_plan
-from pipeline.execution.progress import Progress
-from pipeline.execution.runner import StageSummary, run_recipe
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.input_changes import observed, range_hash
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import StageSummary, run_recipe
 from tests.pipeline.clean.cleaning import recipe_for
 
 ROWS = 4000

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import StorageError
-from pipeline.execution import output_lock
-from pipeline.execution.output_lock import one_at_a_time
-from pipeline.files import process_start
+from clozeline.errors import StorageError
+from clozeline.files import process_start
+from clozeline.pipeline.execution import output_lock
+from clozeline.pipeline.execution.output_lock import one_at_a_time
 
 HERE = {"host": platform.node(), "pid": 1, "start": process_start(1) + 9.0}
 THERE = {"host": "elsewhere", "pid": 1, "start": 1.0}

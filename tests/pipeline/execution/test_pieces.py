@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import IntegrityError, StorageError
-from pipeline.execution.pieces import PieceFile, PieceWriter
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
 
 PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline.errors import ConfigurationError, IntegrityError, StorageError
-from pipeline.execution.plan import freeze_plan, load_plan
-from pipeline.seeding import keyed_hash
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.seeding import keyed_hash
 from tests.pipeline.clean.cleaning import recipe_for
 
 

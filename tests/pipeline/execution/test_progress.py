@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.progress import Progress
 
 
 def progress(**options: bool) -> tuple[Progress, io.StringIO]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.__main__ import main, stage_main
-from pipeline.documents.files import read_documents, read_rejects
-from pipeline.execution.report import write_run_report
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pages import ParsedPage, checked
 from tests.pipeline.miniature import text, write_recipe
 
@@ -131,7 +131,7 @@ def _without_seconds(page: str) -> str:
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
     output, arguments = run
     drawn: list[Path] = []
-    monkeypatch.setattr("pipeline.execution.report.write_page", lambda path, text: drawn.append(path))
+    monkeypatch.setattr("clozeline.pipeline.execution.report.write_page", lambda path, text: drawn.append(path))
     assert main(arguments) == 0
     assert stage_main("clean", arguments) == 0
     assert drawn == []

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.dedup.columns import rows_of, uid_column
-from pipeline.dedup.parts import CLUSTER, write_clusters
-from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, write_documents, write_rejects
-from pipeline.execution.report_samples import Parts, cluster_sizes, dropped_texts, kept_texts, lengths
+from clozeline.pipeline.dedup.columns import rows_of, uid_column
+from clozeline.pipeline.dedup.parts import CLUSTER, write_clusters
+from clozeline.pipeline.execution.report_samples import Parts, cluster_sizes, dropped_texts, kept_texts, lengths
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, write_documents, write_rejects
 
 
 def document(number: int, text: str, **more: str) -> Document:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import IntegrityError, PartialFailureError
-from pipeline.execution.progress import Progress
-from pipeline.execution.runner import StageRun, stage_key
-from pipeline.execution.unit_record import UnitRecord
-from pipeline.recipe import ExecutorConfig, Recipe
+from clozeline.errors import IntegrityError, PartialFailureError
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import StageRun, stage_key
+from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import dill
 import pytest
 
-from pipeline.errors import IntegrityError
-from pipeline.execution.slurm_task import main as run_task
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.execution.slurm_task import main as run_task
 
 
 class Touch:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pipeline.clean.stage import CleanStage
-from pipeline.corrupt.stage import CorruptStage
-from pipeline.encode.stage import EncodeStage
-from pipeline.execution.runner import StageSummary
-from pipeline.execution.stage import Row
-from pipeline.execution.summary_table import accounting_rows
-from pipeline.group.stage import GroupStage
-from pipeline.train_tokenizer.stage import TrainTokenizerStage
+from clozeline.pipeline.clean.stage import CleanStage
+from clozeline.pipeline.corrupt.stage import CorruptStage
+from clozeline.pipeline.execution.runner import StageSummary
+from clozeline.pipeline.execution.stages import Row
+from clozeline.pipeline.execution.summary_table import accounting_rows
+from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.tokenize.encode.stage import EncodeStage
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 
 
 def rows_of(kind, counts):

@@ -6,8 +6,15 @@ import json
 
 import pytest
 
-from pipeline.errors import IntegrityError
-from pipeline.execution.unit_record import Output, UnitRecord, add_counts, outputs_digest, records, require_equal
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.execution.unit_record import (
+    Output,
+    UnitRecord,
+    add_counts,
+    outputs_digest,
+    records,
+    require_equal,
+)
 
 
 def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/0.txt")):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import StorageError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
-from pipeline.execution.unit_runner import UnitRunner
-from pipeline.recipe import Recipe
+from clozeline.errors import StorageError
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_runner import UnitRunner
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.execution.toy_stage import ToyStage
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Row, Stage
-from pipeline.execution.unit_record import Output, require_equal
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.stages import Pass, Row, Stage
+from clozeline.pipeline.execution.unit_record import Output, require_equal
 
 
 @dataclass

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.rows import Rows
-from pipeline.shards import ShardSet
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
 
 LENGTHS = [(31 * document) % 90 for document in range(150)]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.group.documents import heldout_documents, heldout_shard, place_key, train_documents
-from pipeline.seeding import order_key
-from pipeline.shards import open_shards
-from pipeline.splits import is_heldout
+from clozeline.pipeline.group.documents import heldout_documents, heldout_shard, place_key, train_documents
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.seeding import order_key
 from tests.pipeline.group.group_rows import LENGTHS, MLM, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import ConfigurationError
-from pipeline.group.sample_sets import sample_sets
-from pipeline.group.stage import GroupStage
-from pipeline.registry import choose
-from pipeline.shards import open_shards
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.group.sample_sets import sample_sets
+from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.shards import open_shards
+from clozeline.registry import choose
 from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 
@@ -65,11 +65,13 @@ def test_sets_follow_from_the_objectives_in_any_order(order: list[int], count: i
 
 
 def test_two_groupings_with_one_label_are_an_error() -> None:
-    groupings = [choose("pipeline.groupings", {"name": "packed", "length": length}) for length in (8, 8)]
+    groupings = [
+        choose("clozeline.pipeline.group.groupings", {"name": "packed", "length": length}) for length in (8, 8)
+    ]
     assert len(sample_sets(groupings, [], WORDS)) == 1
     pair = [
         {"name": "parallel", "length": 8, "cut": "source", "target_length": 9, "sources": [[name, 8, 1_000_000]]}
         for name in ("a/b", "a_b")
     ]
     with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-8"):
-        sample_sets([choose("pipeline.groupings", one) for one in pair], [], WORDS)
+        sample_sets([choose("clozeline.pipeline.group.groupings", one) for one in pair], [], WORDS)

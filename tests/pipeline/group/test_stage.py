@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import IntegrityError
-from pipeline.group.stage import GroupStage
-from pipeline.shards import open_shards
-from pipeline.splits import is_heldout
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.splits import is_heldout
 from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, documents_of, rows_of_shard
 from tests.pipeline.token_sets import files_of, recipe, run_stage, write_token_set
 

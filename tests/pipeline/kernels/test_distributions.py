@@ -8,7 +8,7 @@ from math import floor, log
 import numpy as np
 import pytest
 
-from pipeline.kernels.distributions import (
+from clozeline.pipeline.kernels.distributions import (
     exponentials,
     frequency_thresholds,
     geometric_thresholds,
@@ -17,7 +17,7 @@ from pipeline.kernels.distributions import (
     powers,
     reciprocal_thresholds,
 )
-from pipeline.seeding import mix
+from clozeline.seeding import mix
 from tests.pipeline.laws import chi_square_is_plausible
 
 WORDS = mix(np.arange(100_000, dtype=np.uint64))

@@ -7,8 +7,8 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from pipeline.kernels.document_spans import inside_documents, noise_before
-from pipeline.rows import Ragged
+from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
+from clozeline.pipeline.rows import Ragged
 
 
 def longest_part(begin: int, size: int, bounds: list[int]) -> tuple[int, int]:

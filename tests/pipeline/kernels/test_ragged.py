@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.ragged import IdSet, framed, insert_at, segments, span_mask, spread, starts_in_rows
-from pipeline.rows import Ragged
+from clozeline.pipeline.kernels.ragged import IdSet, framed, insert_at, span_mask, spread, starts_in_rows
+from clozeline.pipeline.rows import Ragged, segments
 
 LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
 

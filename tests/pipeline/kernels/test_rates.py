@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.kernels.rates import (
+from clozeline.pipeline.kernels.rates import (
     MILLION,
     count,
     kept_shares,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.sampling import (
+from clozeline.pipeline.kernels.sampling import (
     choose,
     choose_weighted,
     compose,
@@ -25,8 +25,8 @@ from pipeline.kernels.sampling import (
     slots,
     within,
 )
-from pipeline.rows import Ragged
-from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 
 KEYS = words(np.array([7], np.uint64), 0, 4000)[0]
@@ -139,7 +139,7 @@ def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> N
     def identity(keys: np.ndarray, counts: np.ndarray, stream: int) -> Ragged:
         return Ragged(within(counts).astype(np.uint16), offsets_of(counts))
 
-    monkeypatch.setattr("pipeline.kernels.sampling.permute", identity)
+    monkeypatch.setattr("clozeline.pipeline.kernels.sampling.permute", identity)
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
 

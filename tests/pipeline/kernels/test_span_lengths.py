@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
-from pipeline.kernels.span_lengths import lengths_until, merged
-from pipeline.rows import Ragged
-from pipeline.seeding import LENGTHS, words
+from clozeline.pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
+from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS, words
 
 KEYS = words(np.array([7], np.uint64), 0, 60)[0]
 

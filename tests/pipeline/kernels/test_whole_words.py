@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.kernels.distributions import geometric_thresholds
-from pipeline.kernels.ragged import IdSet, span_places
-from pipeline.kernels.span_lengths import lengths_until, merged
-from pipeline.kernels.whole_words import RowWords, deciders, find_words, openings, take_words, taken_tokens
-from pipeline.rows import Ragged
-from pipeline.seeding import mix
+from clozeline.pipeline.kernels.distributions import geometric_thresholds
+from clozeline.pipeline.kernels.ragged import IdSet, span_places
+from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.kernels.whole_words import RowWords, deciders, find_words, openings, take_words, taken_tokens
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import mix
 from tests.pipeline.corruption_cases import SEP, vocabulary
 from tests.pipeline.word_cases import slow_take, slow_words
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from pipeline.shards import ShardSet
+from clozeline.pipeline.shards import ShardSet
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set, upload
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("clozeline.pipeline.shards.store._FIRST_PAUSE_S", 0.0)
 
 
 @pytest.fixture

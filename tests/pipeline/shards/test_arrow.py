@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.shards.arrow import ArrowContainer, message_start
-from pipeline.shards.sink import HashedFile
+from clozeline.pipeline.shards.arrow import ArrowContainer, message_start
+from clozeline.pipeline.shards.file_sink import HashedFile
 from tests.shard_sets import toy_set
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.rows import Ragged, Rows
-from pipeline.shards.block import BlockError, decode, decoded_bytes
-from pipeline.shards.columns import arrow_schema, to_batch
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards.block import BlockError, decode, decoded_bytes
+from clozeline.pipeline.shards.columns import arrow_schema, to_batch
 from tests.shard_sets import COLUMNS, fixed, rows
 
 SCHEMA = arrow_schema(COLUMNS)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.shards.block_cache import BlockCache
+from clozeline.pipeline.shards.block_cache import BlockCache
 
 
 def content(number: int) -> bytes:

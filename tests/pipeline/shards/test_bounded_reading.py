@@ -12,8 +12,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from pipeline.shards import ManifestError, open_shards
-from pipeline.shards.bounded_reading import check_entries, read_regular
+from clozeline.pipeline.shards import ManifestError, open_shards
+from clozeline.pipeline.shards.bounded_reading import check_entries, read_regular
 from tests.shard_sets import toy_set
 
 KINDS: dict[str, Callable[[Path], None]] = {
@@ -30,7 +30,7 @@ def test_what_is_not_a_regular_file_is_refused(
 ) -> None:
     """A pipe without a writer would be waited for, and a device read until memory is full."""
     if name == "shards.parquet":
-        monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
+        monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
     toy_set(tmp_path, [9, 4])
     (tmp_path / name).unlink(missing_ok=True)
     KINDS[kind](tmp_path / name)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import IntegrityError
-from pipeline.rows import Feature, Ragged, Rows
-from pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
-from pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
+from clozeline.pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
 from tests.shard_sets import COLUMNS, fixed, rows
 
 

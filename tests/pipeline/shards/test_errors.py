@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-from pipeline.shards import DamagedBlock
+from clozeline.pipeline.shards import DamagedBlock
 
 
 def test_a_damaged_block_survives_pickling() -> None:

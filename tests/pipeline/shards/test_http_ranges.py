@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from urllib3.connection import HTTPConnection
 
-from pipeline.errors import StorageError
-from pipeline.shards import ShardSet, StoreOptions, open_shards
+from clozeline.errors import StorageError
+from clozeline.pipeline.shards import ShardSet, StoreOptions, open_shards
 from tests.loopback_site import Site
 from tests.shard_server import ShardServer
 from tests.shard_sets import uids

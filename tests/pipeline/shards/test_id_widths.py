@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.shards import DamagedBlock, open_shards
+from clozeline.pipeline.shards import DamagedBlock, open_shards
+from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import change_manifest
-from tools.validate_shards import validate
 
 ENTRIES = [
     {"name": "masked_lm", "max_length": 130},

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.shards import DamagedBlock, ManifestError, open_shards
+from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from tests.shard_sets import change_manifest, toy_set
 
 NAMES = ["shard", "block", "offset", "length", "rows", "xxh3"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.rows import FIXED_COLUMNS, Feature
-from pipeline.shards.layout import block_rows_of, shard_name
+from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
+from clozeline.pipeline.shards.layout import block_rows_of, shard_name
 from tests.shard_sets import rows
 
 IDS, PLACES = Feature("input_ids", "ids", 1, ""), Feature("label_positions", "uint16", 1, "")

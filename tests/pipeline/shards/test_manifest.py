@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import NewerFormatError, StorageError
-from pipeline.shards import Manifest, ManifestError, fixed_columns, open_shards
+from clozeline.errors import NewerFormatError, StorageError
+from clozeline.pipeline.shards import Manifest, ManifestError, fixed_columns, open_shards
 from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 Change = Callable[[dict[str, Any]], None]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.execution.unit_record import Output
-from pipeline.rows import Rows
-from pipeline.shards import ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
 from tests.shard_sets import IDS, TOKENIZER, objective, rows, toy_set
 
 
@@ -63,7 +63,7 @@ def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
 
 
 def test_what_no_reader_would_find_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer.SIZE_LIMIT", 3000)
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
     with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):
         toy_set(tmp_path / "large", [3], config={"notes": "x" * 1500})

@@ -15,8 +15,8 @@ import pyarrow.dataset
 import pytest
 import webdataset
 
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import ColumnSpec, ShardSet
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, ShardSet
 from tests.shard_sets import IDS, fixed, ids_of, write_set
 
 Found = list[dict[str, Any]]

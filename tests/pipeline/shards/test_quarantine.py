@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.shards import ManifestError, open_shards
-from pipeline.shards.quarantine import publish_quarantine, read_quarantine
+from clozeline.pipeline.shards import ManifestError, open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine, read_quarantine
 from tests.shard_sets import toy_set
 
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
@@ -88,7 +88,9 @@ def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
     publish_quarantine(tmp_path, [entry(FIRST, 0)])
     path = tmp_path / "quarantine.json"
     path.write_text(path.read_text().replace('"block": 0', '"block": 1'))
-    with pytest.raises(ManifestError, match=r"quarantine.json: changed after.*tools/quarantine_blocks.py MANIFEST"):
+    with pytest.raises(
+        ManifestError, match=r"quarantine.json: changed after.*tools/shards/quarantine_blocks.py MANIFEST"
+    ):
         open_shards(tmp_path)
 
 

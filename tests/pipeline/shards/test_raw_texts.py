@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigurationError, StorageError
-from pipeline.shards import open_shards
-from pipeline.shards.errors import ManifestError
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.errors import ManifestError
 
 
 @pytest.mark.parametrize("name", ["posts.parquet", "posts.jsonl", "texts"])

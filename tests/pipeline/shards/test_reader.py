@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import xxhash
 
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import DamagedBlock, ManifestError, open_shards
-from pipeline.shards.columns import ColumnSpec
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
+from clozeline.pipeline.shards.columns import ColumnSpec
 from tests.shard_sets import TOKENIZER, fixed, toy_set, write_set
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from pipeline.errors import ConfigurationError, StorageError
-from pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
-from pipeline.shards.block_cache import BlockCache
-from pipeline.shards.remote import _once_a_node
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
+from clozeline.pipeline.shards.block_cache import BlockCache
+from clozeline.pipeline.shards.remote import _once_a_node
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set, uids, upload
 
@@ -105,7 +105,7 @@ def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory: str) -> None
 def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the deadline of one request suits any size."""
     for module in ("store", "remote", "reader"):
-        monkeypatch.setattr(f"pipeline.shards.{module}.LARGEST_REQUEST", 512)
+        monkeypatch.setattr(f"clozeline.pipeline.shards.{module}.LARGEST_REQUEST", 512)
     shards = open_shards(memory, verify="shard")
     assert uids(shards) == uids(local)
     total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
@@ -113,7 +113,7 @@ def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkey
 
 
 def test_a_list_of_shards_beside_the_manifest_comes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
     local = toy_set(tmp_path / "local", [9, 4, 7])
     url, options = f"memory:/{upload(local)}", StoreOptions(cache_dir=tmp_path / "cache")
     for requests in (5, 3):

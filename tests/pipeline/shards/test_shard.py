@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import IntegrityError
-from pipeline.shards import ShardInfo, write_shard
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards import ShardInfo, write_shard
 from tests.shard_sets import COLUMNS, rows
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.scale import write_synthetic
-from pipeline.shards import Manifest, ManifestError, ShardSet, open_shards, write_manifest
-from pipeline.shards.shard_table import SHARDS_FILE, ShardTable, relative_path
+from clozeline.pipeline.shards import Manifest, ManifestError, ShardSet, open_shards, write_manifest
+from clozeline.pipeline.shards.shard_table import SHARDS_FILE, ShardTable, relative_path
 from tests.shard_sets import change_manifest, toy_set
 
 
@@ -21,7 +21,7 @@ from tests.shard_sets import change_manifest, toy_set
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ShardSet, ShardSet]:
     """The same set with its list inside the manifest, and beside it."""
     inside = toy_set(tmp_path / "inside", [9, 4, 7])
-    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 3)
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 3)
     return inside, toy_set(tmp_path / "beside", [9, 4, 7])
 
 
@@ -40,7 +40,7 @@ def test_a_list_beside_the_manifest_says_the_same(listed: tuple[ShardSet, ShardS
 
 def test_opening_reads_each_file_once_and_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One listing, and three files for a thousand shards."""
-    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1000)
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1000)
     write_synthetic(tmp_path, 1000)
     for facts in Manifest.load(tmp_path).shards:
         with (tmp_path / facts.path).open("wb") as file:
@@ -61,7 +61,7 @@ def test_opening_reads_each_file_once_and_no_shard(tmp_path: Path, monkeypatch: 
 
 
 def test_what_was_written_knows_all_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 2)
+    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 2)
     written: list[Manifest] = []
 
     def kept(*arguments: Any, **options: Any) -> None:

@@ -10,9 +10,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import StorageError
-from pipeline.shards import DamagedBlock, ShardSet, StoreOptions, open_shards
-from pipeline.shards.store import RemoteStore, as_url
+from clozeline.errors import StorageError
+from clozeline.pipeline.shards import DamagedBlock, ShardSet, StoreOptions, open_shards
+from clozeline.pipeline.shards.store import RemoteStore, as_url
 from tests.shard_server import ShardServer
 from tests.shard_sets import uids
 
@@ -66,7 +66,7 @@ def test_pauses_double_on_average_and_are_bounded(monkeypatch: pytest.MonkeyPatc
         assert (most, timeout) == (4, 7)
         raise TimeoutError("nothing came")
 
-    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr("clozeline.pipeline.shards.store._FIRST_PAUSE_S", 0.1)
     store = RemoteStore("http://h/x", StoreOptions(retries=2000, timeout_s=7), stalled, pauses.append)
     with pytest.raises(StorageError, match="after 2001 tries: nothing came"):
         store.read("a", (0, 4))
@@ -153,7 +153,7 @@ def test_a_long_range_is_read_by_requests_that_tile_it(start: int, length: int, 
         return whole[slice(*part)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.shards.store.LARGEST_REQUEST", largest)
+        patch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", largest)
         store = RemoteStore("http://h/x/", StoreOptions(), fetch)
         assert store.read("a", (start, start + length)) == whole[start : start + length]
     assert all(end - first <= largest for first, end in asked)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.shards.token_set import (
+from clozeline.pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_SCHEMA,
     find_token_counts,

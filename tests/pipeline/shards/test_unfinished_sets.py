@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.errors import StorageError
-from pipeline.shards import open_shards
+from clozeline.errors import StorageError
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tools.validate_shards import validate
 
 LABELS = ("masked_lm", "span_corruption")
 

@@ -12,10 +12,10 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import IntegrityError
-from pipeline.rows import Feature, Ragged, Rows
-from pipeline.shards import auto_block_rows, feature_columns, write_shard
-from pipeline.shards.columns import cut
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.shards import auto_block_rows, feature_columns, write_shard
+from clozeline.pipeline.shards.columns import cut
 from tests.shard_sets import COLUMNS, IDS, ids_of, rows, toy_set, write_set
 
 FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]

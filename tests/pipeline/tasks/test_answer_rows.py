@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Question, Refused, TaskFacts
-from pipeline.tasks.answer_rows import AnswerRows
-from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.task_rows import Form
-from pipeline.tokenizers import Tokenizer
+from clozeline.pipeline.tasks.answer_rows import AnswerRows
+from clozeline.pipeline.tasks.readers import Question, Refused, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import WORDS, write_vocabulary
 
 FACTS = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)

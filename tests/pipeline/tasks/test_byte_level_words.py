@@ -14,16 +14,16 @@ import transformers
 import zstandard
 from tokenizers import pre_tokenizers
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Question, TaggedWords, TaskFacts
-from pipeline.tasks.answer_rows import AnswerRows
-from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.tagged_rows import TaggedRows
-from pipeline.tasks.task_rows import Form
-from pipeline.tokenizers import Tokenizer
-from pipeline.tokenizers._pieces import byte_alphabet
-from pipeline.tokenizers.byte_bpe import ByteBpe
-from tests.pipeline.tokenizers.real_texts import DATA
+from clozeline.pipeline.tasks.answer_rows import AnswerRows
+from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.tagged_rows import TaggedRows
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
+from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+from tests.pipeline.tokenize.tokenizers.real_texts import DATA
 
 TAGGING = TaskFacts(name="toy", head="tagging", labels=("O", "X"), metrics=("accuracy",))
 ASKING = TaskFacts(name="toy", head="span", metrics=("f1", "exact_match"), texts=2)

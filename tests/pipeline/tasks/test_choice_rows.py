@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Choices, Refused, TaskFacts
-from pipeline.tasks.choice_rows import ChoiceRows
-from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.task_rows import Form
-from pipeline.tokenizers import Tokenizer
+from clozeline.pipeline.tasks.choice_rows import ChoiceRows
+from clozeline.pipeline.tasks.readers import Choices, Refused, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import write_vocabulary
 
 FACTS = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.formats.limits import Limits
-from pipeline.task_readers import LabelledText, Refused, TaggedWords, TaskFacts
-from pipeline.tasks import code_switching
-from pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, read_dictionary, switched
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks import code_switching
+from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, read_dictionary, switched
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaggedWords, TaskFacts
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import LabelledText, TaskFacts
-from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.pair_rows import PairRows
-from pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.pair_rows import PairRows
+from clozeline.pipeline.tasks.readers import LabelledText, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
 
 FACTS = TaskFacts(name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, alike=4.0)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Part
-from pipeline.tasks.part_ids import part_ids
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.part_ids import part_ids
+from clozeline.pipeline.tasks.readers import Part
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
 
 

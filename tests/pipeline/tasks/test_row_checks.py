@@ -6,9 +6,17 @@ import random
 
 import pytest
 
-from pipeline.task_readers import Choices, LabelledText, Question, Refused, SourceTarget, TaggedWords, TaskItem
-from pipeline.tasks.carving import without
-from pipeline.tasks.row_checks import check_rows, keys_of
+from clozeline.pipeline.tasks.carved_splits import without
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    LabelledText,
+    Question,
+    Refused,
+    SourceTarget,
+    TaggedWords,
+    TaskItem,
+)
+from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
 
 
 def labelled(seed: int, count: int = 40) -> list[TaskItem | Refused]:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.errors import ConfigurationError
-from pipeline.recipe import load_recipe
-from pipeline.shards import open_shards
-from pipeline.task_readers import LabelledText, Refused, facts_of
-from pipeline.tasks.passes import open_reader
-from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.passes import open_reader
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, facts_of
+from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from tests.pipeline.task_files import write_vocabulary
-from tests.pipeline.task_readers.reading import items_of, reader_of, written
+from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
 STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * place}\t{place}\n" for place in range(6))
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"

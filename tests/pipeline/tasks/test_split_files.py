@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.execution.inputs import SourceFile
-from pipeline.recipe import InputEntry
-from pipeline.tasks.split_files import split_files
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.tasks.split_files import split_files
 
 
 def files(*names: str, source: str = "default") -> list[SourceFile]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.shards import open_shards
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.task_files import (
     make_sets,
     open_split,
@@ -17,7 +18,6 @@ from tests.pipeline.task_files import (
     write_task,
     write_vocabulary,
 )
-from tools.validate_shards import validate
 
 
 def words(folder: Path, *more: str) -> list[str]:

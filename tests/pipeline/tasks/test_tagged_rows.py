@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.documents.document import document_uid
-from pipeline.published.importing import import_tokenizer
-from pipeline.rows import Row, Rows
-from pipeline.task_readers import Refused, TaggedWords, TaskFacts
-from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.tagged_rows import TaggedRows
-from pipeline.tasks.task_rows import Form
-from pipeline.tasks.token_places import NO_WORD
-from pipeline.tokenizers import Tokenizer
-from pipeline.tokenizers.byte_bpe import ByteBpe
+from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.tasks.readers import Refused, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.tagged_rows import TaggedRows
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.token_offsets import NO_WORD
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 
 FACTS = TaskFacts(name="toy", head="tagging", labels=("O", "B-X", "I-X"), metrics=("entity_f1",))
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "##a", "able", "to", ".", "-")

@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Refused, SourceTarget, TaskFacts
-from pipeline.tasks.frames import Frame
-from pipeline.tasks.target_rows import TargetRows
-from pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.readers import Refused, SourceTarget, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.target_rows import TargetRows
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
 
 FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))

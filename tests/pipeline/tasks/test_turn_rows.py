@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.published.importing import import_tokenizer
-from pipeline.task_readers import Dialogue, Part, SourceTarget, TaskFacts
-from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.target_rows import TargetRows
-from pipeline.tasks.task_rows import Form
-from pipeline.tasks.turn_rows import TurnRows
-from pipeline.tokenizers import Tokenizer
+from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.target_rows import TargetRows
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.turn_rows import TurnRows
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS
 
 FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tasks.windows import owners, windows
+from clozeline.pipeline.tasks.windows import owners, windows
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.text.normal_form import control_characters, match_words, normalise
+from clozeline.pipeline.text.normal_form import control_characters, match_words, normalise
 
 ODD = st.text(
     st.sampled_from("a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"),

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.text.normal_form import normalise
-from pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.text_statistics import TextStatistics
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
     " ".join

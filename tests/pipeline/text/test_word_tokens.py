@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.word_tokens import word_tokens
+from clozeline.pipeline.text.word_tokens import word_tokens
 
 RECORDED = json.loads((Path(__file__).parents[1] / "filters" / "datatrove_verdicts.json").read_text(encoding="utf-8"))[
     "tokens"

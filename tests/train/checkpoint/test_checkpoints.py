@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from clozeline.train.checkpoint import checkpoints as checkpoint
+from clozeline.train.checkpoint import part_writer
+from clozeline.train.checkpoint import zero_partitions as partitions
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.engine import Engine
 from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
-from train.checkpoint import checkpoints as checkpoint
-from train.checkpoint import part_writer
-from train.checkpoint import zero_partitions as partitions
-from train.checkpoint.format import Index
-from train.checkpoint.parts import CheckpointReader
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig
-from train.distributed import World
-from train.engine import Engine
 
 Losses = list[tuple[str, str]]
 

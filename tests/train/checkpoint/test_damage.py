@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import ClozelineError
+from clozeline.errors import ClozelineError
+from clozeline.train.checkpoint.checkpoints import load
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.train.checkpoint.test_checkpoints import present, save_again
 from tests.train.synthetic import build, save, store, tiny, train_steps
-from train.checkpoint.checkpoints import load
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig
-from train.distributed import World
 
 SAMPLES = 40
 """Flipped bits in each file."""

@@ -10,11 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.errors import NewerFormatError
-from pipeline.files import file_hash
-from train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name, steps_in, tiling_problem
-from train.checkpoint.parts import CheckpointReader, check_tensors
-from train.errors import CheckpointError
+from clozeline.errors import CheckpointError, NewerFormatError
+from clozeline.files import file_hash
+from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name, steps_in, tiling_problem
+from clozeline.train.checkpoint.part_reader import CheckpointReader, check_tensors
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:

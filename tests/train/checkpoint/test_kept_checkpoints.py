@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.state import TrainState, read_state
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.early_stopping import Best
 from tests.distributed import RankPool
 from tests.train.checkpoint.test_checkpoints import present
 from tests.train.synthetic import build, store, tiny
-from train.checkpoint.format import Index
-from train.checkpoint.state import TrainState, read_state
-from train.config import TrainConfig
-from train.distributed import World
-from train.early_stopping import Best
 
 
 def save_to_keep(world: World, config: TrainConfig, folder: str) -> list[list[int]]:

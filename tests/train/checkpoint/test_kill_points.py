@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from clozeline.train.checkpoint.find_checkpoint import check_share
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.status import read_status
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
-from train.checkpoint.finding import check_share
-from train.checkpoint.format import steps_in
-from train.logs.journal import read_lines
-from train.logs.status import read_status
 
 FIRST, LAST = 2, 6
 """Steps of the first start, which is not disturbed, and of the second."""

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from clozeline.errors import SaveError
+from clozeline.train.checkpoint import part_writer
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import build, store, tiny, train_steps
 from tests.train.test_faults import POINTS
-from train.checkpoint import part_writer
-from train.checkpoint.state import TrainState
-from train.config import TrainConfig
-from train.distributed import World
-from train.errors import SaveError
-from train.logs.journal import read_lines
 
 STEP = TrainState(step=4, samples=32)
 NAME = "step-00000004"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from train.checkpoint.format import Index
-from train.checkpoint.retention import prune, remove
-from train.config import CheckpointConfig
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.retention import prune, remove
+from clozeline.train.configuration.config import CheckpointConfig
 
 LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
 
@@ -46,7 +46,7 @@ def test_what_stays(
 def test_removal_hides_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill after the rename leaves a folder that no start takes for a checkpoint."""
     folder = written(tmp_path)
-    monkeypatch.setattr("train.checkpoint.retention.shutil.rmtree", lambda *_, **__: None)
+    monkeypatch.setattr("clozeline.train.checkpoint.retention.shutil.rmtree", lambda *_, **__: None)
     remove(folder / "step-00000003")
     assert not (folder / "step-00000003").exists()
     assert (folder / ".tmp-old-step-00000003" / "checkpoint.json").exists()

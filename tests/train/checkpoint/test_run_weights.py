@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pipeline.errors import ConfigurationError
-from pipeline.files import file_hash
-from train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
-from train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 
 
 def write_step(run: Path, step: int, values: torch.Tensor) -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.checkpoint.format import Index
-from train.checkpoint.state import TrainState, changed_keys, read_state
-from train.errors import CheckpointError
+from clozeline.errors import CheckpointError
+from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.state import TrainState, changed_keys, read_state
 
 
 def test_changed_keys_are_named() -> None:

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.checkpoint.format import ParameterRecord, tiling_problem
-from train.checkpoint.zero_partitions import _share
-from train.weights.flats import Segment
+from clozeline.train.checkpoint.format import ParameterRecord, tiling_problem
+from clozeline.train.checkpoint.zero_partitions import _share
+from clozeline.train.optim.weights.flat_buffers import Segment
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))

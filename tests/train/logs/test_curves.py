@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.html_page import page
+from clozeline.report.html_page import page
+from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, parts_of_steps, read_run
 from tests.pages import checked
-from train.logs.curves import RecordedRun, curves, noise_scales, parts_of_steps, read_run
 
 
 def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) -> Path:

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ClozelineError
-from pipeline.shards import ShardSet, open_shards
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data import global_batch
+from clozeline.train.data.stream import source
+from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.logs import data_health as supply
+from clozeline.train.logs.data_health import Waiting
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import dry_run, run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train import global_batch
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs import data_health as supply
-from train.logs.data_health import Waiting
-from train.logs.journal import read_lines
-from train.run import dry_run, run
-from train.stopping import StopRequest
-from train.stream import source
-from train.stream.order import BlockOrder, LogicalBlocks
-from train.stream.stream import Stream
 
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from pipeline.config import load_config
+from clozeline.configuration.config import load_config
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.display import Display, heldout_title, summary
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.display import Display, heldout_title, summary
-from train.run import run
 
 
 def record(step: int) -> dict[str, object]:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from train.logs import journal as journal_module
-from train.logs import lines
-from train.logs.config import LogConfig
-from train.logs.journal import Journal, numbers, read_lines
-from train.logs.lines import last_lines
-from train.logs.spikes import Spikes
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.logs import journal as journal_module
+from clozeline.train.logs import json_lines as lines
+from clozeline.train.logs.journal import Journal, numbers
+from clozeline.train.logs.json_lines import last_lines, read_lines
+from clozeline.train.logs.spikes import Spikes
 
 QUIET = LogConfig(tensorboard=False)
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from pipeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import frozen
+from clozeline.train.logs.profiling import Profiler
+from clozeline.train.run import _profiler
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
 from tests.train.test_run import events, logged, start
-from train.config import frozen
-from train.logs.profiling import Profiler
-from train.run import _profiler
 
 
 def profiled(folder: Path, first: int, steps: range) -> tuple[list[Any], list[str]]:

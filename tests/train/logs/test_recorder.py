@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from train.logs.recorder import announcer
+from clozeline.train.logs.recorder import announcer
 
 
 def test_events_are_written_and_some_are_shown() -> None:

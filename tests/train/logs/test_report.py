@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.logs.curves import RecordedRun
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.report import _events, _headline, _heldout, closing_lines, write_report
 from tests.pages import checked
 from tests.train.synthetic import tiny
-from train.checkpoint.state import TrainState
-from train.logs.config import LogConfig
-from train.logs.curves import RecordedRun
-from train.logs.journal import Journal, read_lines
-from train.logs.report import _events, _headline, _heldout, closing_lines, write_report
 
 MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**22}
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
+from clozeline.configuration.config import load_config
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.lines import read_lines
-from train.run import run
 
 EVERY_PART = [
-    *("train.logs.data_health.LoadingHealth.note", "train.logs.spikes.Spikes.judge"),
+    *("clozeline.train.logs.data_health.LoadingHealth.note", "clozeline.train.logs.spikes.Spikes.judge"),
     *("torch.utils.tensorboard.SummaryWriter.add_scalar", "torch.utils.tensorboard.SummaryWriter.close"),
-    *("train.logs.display.Display._show", "train.logs.display.Display.heldout"),
-    *("train.run.write_report", "train.run.closing_lines"),
+    *("clozeline.train.logs.display.Display._show", "clozeline.train.logs.display.Display.heldout"),
+    *("clozeline.train.run.write_report", "clozeline.train.run.closing_lines"),
 ]
 WARNINGS = {"the health of the data", "spikes of the loss", "TensorBoard", "lines of steps"}
 WARNINGS |= {"results on held-out sets", "report.html", "closing lines"}
@@ -63,7 +63,7 @@ def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) 
 
 
 def test_nor_do_its_records(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
-    parts = ["train.logs.recorder.Recorder._record", "train.logs.recorder.asdict"]
+    parts = ["clozeline.train.logs.recorder.Recorder._record", "clozeline.train.logs.recorder.asdict"]
     parts.append("torch.utils.tensorboard.SummaryWriter")
     ((code, error),) = one_rank.run(start, config, parts, ["log.tensorboard=true"])
     assert code == 0

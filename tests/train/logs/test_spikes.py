@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.config import load_config
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import ShardSet
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ShardSet
+from clozeline.tools.shards.explain_batch import main
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.spikes import Spikes, deviations
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.shard_sets import objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows, write_config
-from tools.explain_batch import main
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.journal import read_lines
-from train.logs.spikes import Spikes, deviations
-from train.run import run
-from train.stream.stream import Stream
 
 BLOCK = 16
 SPIKE = 44
@@ -115,7 +115,7 @@ def test_a_wrong_row_is_found_in_its_batch(
     assert [0, block, row] in event["rows_source_block_row"]
     assert len(event["rows_source_block_row"]) == 8
     words = event["command"].split()
-    assert words[:2] == ["python", "tools/explain_batch.py"]
+    assert words[:2] == ["python", "tools/shards/explain_batch.py"]
     assert main([*words[2:], "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (part, number) in [(int("shard-00001" in one["shard"]), one["block"] * BLOCK + one["row"]) for one in shown]

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.pipeline.test_files import set_clock
-from train.logs.config import LogConfig
-from train.logs.journal import Journal
-from train.logs.status import read_status
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.status import read_status
+from tests.clozeline.test_files import set_clock
 
 HERE = socket.gethostname()
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import load_config
-from pipeline.errors import ConfigurationError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.trackers import check_tracker
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train.config import TrainConfig
-from train.distributed import World
-from train.logs.config import LogConfig
-from train.logs.journal import Journal
-from train.logs.lines import read_lines
-from train.logs.trackers import check_tracker
-from train.run import run
 
 CONFIG = {"steps": 8, "model.dim": 20}
 WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"

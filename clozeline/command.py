@@ -1,0 +1,136 @@
+"""Parts of every command line: a parser, a console, the list of keys, and errors as messages with exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from rich.console import Console
+
+from clozeline.configuration.schema import describe
+from clozeline.errors import ClozelineError, ConfigurationError, message_text
+from clozeline.registry import find, names
+from clozeline.repair import explained
+from clozeline.stop_signals import WARNINGS
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are configuration errors: one message, exit code 64."""
+
+    def _takes_keys(self) -> bool:
+        return any(action.metavar == "key=value" for action in self._actions)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message as a ConfigurationError; an option that is a key is answered with `key=value`."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        if words[0].startswith("--") and message.startswith("unrecognized") and self._takes_keys():
+            option, _, value = words[0].partition("=")
+            key = option.removeprefix("--").replace("-", "_")
+            raise ConfigurationError(f"{option}: no such option; keys are written {key}={value or 'VALUE'}; see --help")
+        raise ConfigurationError(f"{message}; see --help")
+
+
+def program_name(otherwise: str) -> str:
+    """Return the name of this program in its help: `clozeline COMMAND` where it was started so."""
+    return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
+
+
+def name_hiding_files() -> None:
+    """Name the files that hide a package of ours, such as the user's own `train.py` in the working directory."""
+    root = Path(__file__).resolve().parents[1]
+    for name in ("model", "tools", "train"):
+        spec = PathFinder.find_spec(name)
+        if spec is not None and spec.origin is not None and not Path(spec.origin).resolve().is_relative_to(root):
+            text = f"note: {spec.origin} hides {root / name} in programs started here; `clozeline` still finds ours\n"
+            sys.stderr.write(text)
+
+
+class Terminal(Console):
+    """A console for tables; a closed pipe ends the command without an error."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave the error to `guarded`; rich itself would end the process with code 1."""
+        raise BrokenPipeError
+
+
+def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
+    """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
+
+    Args:
+        schema: a config class.
+        algorithms: (key, word that chooses, registry), such as `("optimizer", "name", "clozeline.train.optim.optimizers")`.
+    """
+    yield from describe(schema)
+    for key, word, package in algorithms:
+        for name in names(package):
+            for option, kind, default, text in describe(find(package, name).Options):
+                yield f"{key}.{option} ({word}: {name})", kind, default, text
+
+
+def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
+    """Print the keys of a configuration, as `describe` yields them."""
+    console = Terminal(width=120)
+    console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
+    for key, kind, default, text in keys:
+        shown = f" = {default}" if default else ""
+        console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
+
+
+class Stopped(KeyboardInterrupt):
+    """A request to end by a signal that systems and schedulers send: handled like Ctrl-C, with exit code 75."""
+
+
+@contextmanager
+def stopping_at_signals() -> Iterator[None]:
+    """Raise `Stopped` in the main thread at SIGTERM or a scheduler's warning; what the block started is ended."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
+
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, *WARNINGS)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+_KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
+
+
+def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
+    """Run a command; a mistake of the user becomes one message and its exit code, never a traceback.
+
+    Args:
+        action: the command; returns the exit code of success.
+        interrupted: message after Ctrl-C.
+    """
+    try:
+        code = action()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ClozelineError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(message_text(f"error: {explained(error)}\n"))
+        return 74
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"{interrupted}\n")
+        return 75 if isinstance(stop, Stopped) else 130
+    except Exception:
+        sys.stderr.write(message_text(traceback.format_exc()))
+        sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
+        return 1
+    return code

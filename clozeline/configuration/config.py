@@ -1,0 +1,228 @@
+"""Reading configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
+
+Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
+
+A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
+uses the former name ends with an error that gives the present one. `SYNONYMS` maps names of other libraries to what a
+message says of them, by the last word of an unknown key. Files of an earlier version are read within
+`former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
+whose key holds a mapping that is written beside its other keys lists it: `BESIDE: ClassVar = {"objective": "name"}`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from clozeline.configuration.overrides import override
+from clozeline.configuration.redaction import MASK, masked_keys, redacted, remember, without_masks
+from clozeline.configuration.schema import config_classes, fields_of
+from clozeline.configuration.schema import describe as describe
+from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
+from clozeline.errors import ConfigurationError
+
+T = TypeVar("T")
+
+STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+"""Pydantic configuration of every options class: unknown keys are errors, docstrings are descriptions."""
+
+
+_FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
+_RECIPES: Final = Path(__file__).parents[2] / "configs" / "recipes"
+
+
+def config_file(given: str, kind: str) -> Path:
+    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
+
+    Args:
+        given: value of `--config`.
+        kind: file of a recipe that the command reads, `pipeline.yaml` or `train.yaml`.
+
+    Raises:
+        ConfigurationError: the recipe, or its file of this kind, does not exist.
+    """
+    name = given.removeprefix("recipe:")
+    if name == given:
+        return Path(given)
+    known = sorted(str(path.parent.relative_to(_RECIPES)) for path in _RECIPES.rglob(kind))
+    if name not in known:
+        raise ConfigurationError(f"--config {given}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
+    return _RECIPES / name / kind
+
+
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Read a YAML file, apply `a.b=value` overrides, validate.
+
+    Args:
+        schema: a pydantic dataclass.
+        path: the YAML file.
+        overrides: `key=value` with dotted keys; values are read as YAML.
+
+    Raises:
+        ConfigurationError: the file is missing or not YAML, a key is unknown (the nearest known one is named), or a
+            value has the wrong type or range. A mistake that the file alone does not have is one of the command line.
+    """
+    try:
+        data = parse_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"--config {path}: no such file") from error
+    except yaml.MarkedYAMLError as error:  # its own text quotes the line, which may hold a secret
+        place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error.problem}{place}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
+    remember(data)
+    resolved = override(schema, data, overrides, str(path))
+    remember(resolved)
+    value, mistakes = _checked(schema, _with_secrets(resolved, str(path)), "")
+    if mistakes:
+        in_file = _mistakes_alone(schema, data, str(path)) if overrides else mistakes
+        lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
+        raise ConfigurationError("\n".join(lines))
+    validated: T = value
+    return validated
+
+
+def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
+    """Return the mistakes that a file has without the command line; none where a reference in it leads nowhere."""
+    try:
+        return _checked(schema, override(schema, data, [], where), "")[1]
+    except ConfigurationError:
+        return []
+
+
+def _with_secrets(data: Any, where: str) -> Any:
+    """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given."""
+    if _FORMER_NAMES.get():
+        return without_masks(data)
+    if (masked := next(masked_keys(data), None)) is not None:
+        raise ConfigurationError(
+            f"{where}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
+            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
+        )
+    return data
+
+
+def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
+    """Validate plain data against a type, strictly; all mistakes in one message.
+
+    Args:
+        schema: a pydantic dataclass, or any type pydantic knows.
+        data: plain data.
+        where: file or algorithm, named in front of each mistake; may be empty.
+        prefix: of the keys in messages, for example `clean.`.
+    """
+    value, mistakes = _checked(schema, data, prefix)
+    if mistakes:
+        head = f"{where}: " if where else ""
+        raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
+    return value
+
+
+def _checked(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
+    """Return the validated value, and the mistakes, one a line: without mistakes the value holds."""
+    try:
+        text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
+        return TypeAdapter(schema).validate_json(text, strict=True), []
+    except TypeError as error:
+        return None, [str(error)]
+    except ValidationError as error:
+        lines = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
+        return None, list(dict.fromkeys(lines))
+
+
+@contextmanager
+def former_names() -> Iterator[None]:
+    """Accept former names of keys, and secrets that were left out: for files that an earlier run wrote."""
+    token = _FORMER_NAMES.set(True)
+    try:
+        yield
+    finally:
+        _FORMER_NAMES.reset(token)
+
+
+def renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (former key, present key), both dotted, for every renamed key below a config class."""
+    for inner in config_classes(schema):
+        for former, present in _renamed(inner).items():
+            yield f"{prefix}{former}", f"{prefix}{present}"
+        for name, kind in fields_of(inner).items():
+            yield from renamed_keys(kind, f"{prefix}{name}.")
+
+
+def _renamed(kind: Any) -> dict[str, str]:
+    """Return `RENAMED` of a class together with those of its bases."""
+    return _inherited(kind, "RENAMED")
+
+
+def _inherited(kind: Any, attribute: str) -> dict[str, str]:
+    """Return a mapping that a class declares, together with those of its bases."""
+    bases = getattr(kind, "__mro__", ())
+    return {old: new for base in bases for old, new in vars(base).get(attribute, {}).items()}
+
+
+def _with_present_names(schema: Any, data: Any) -> Any:
+    if isinstance(data, list):
+        return [_with_present_names(schema, item) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    present = dict(data)
+    for inner in config_classes(schema):
+        renamed, fields = _renamed(inner), fields_of(inner)
+        present = dict(_present(renamed, key, value) for key, value in present.items())
+        present |= {key: _with_present_names(fields[key], value) for key, value in present.items() if key in fields}
+    return present
+
+
+def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any]:
+    """Return an entry under its present name; `{"mode=mask": "mode=skip"}` renames a word that is a value."""
+    name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
+    return name, word if equals else value
+
+
+def _explain(schema: Any, error: Any, prefix: str) -> str:
+    location = [str(part) for part in error["loc"]]
+    key = (prefix + ".".join(location)).removesuffix(".")
+    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        plain = ".".join(part for part in location if not part.isdigit())
+        if plain in (renamed := dict(renamed_keys(schema))):
+            return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
+        if (meant := _inherited(schema, "SYNONYMS").get(location[-1])) is not None:
+            return f"unknown key '{key}'; use {meant}"
+        near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
+        hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
+        return f"unknown key '{key}'{hint}"
+    if error["type"] == "missing":
+        return f"'{key}' is missing and has no default"
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if error["type"] == "value_error":
+        named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
+        return message if named else f"{key}: {message}"
+    return f"{key}: {message}, got {error['input']!r}"
+
+
+def to_plain(config: Any) -> Any:
+    """Return the resolved configuration as plain data, ready for YAML or JSON."""
+    return TypeAdapter(type(config)).dump_python(config, mode="json", by_alias=True)
+
+
+def config_digest(value: Any) -> str:
+    """Return the SHA-256 (hex) of the canonical JSON of plain data."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save_yaml(config: Mapping[str, Any], path: Path) -> None:
+    """Write plain data as YAML without its secrets, keys in their own order."""
+    path.write_text(dump_yaml(redacted(config)), encoding="utf-8")

@@ -1,0 +1,134 @@
+"""Overrides of the command line: `key=value` on top of what a file holds.
+
+A mapping is merged into the one that the file has, with two exceptions that replace it: a mapping with a `name`, which
+chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from clozeline.configuration.redaction import remember
+from clozeline.configuration.schema import below, default_of, maps_names, word_key
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ConfigurationError
+
+
+def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
+    """Return the data with overrides applied and references resolved.
+
+    Args:
+        schema: config class of the data.
+        data: content of the file.
+        overrides: `a.b=value`; the value is read as YAML. `a.b=null` removes an entry of a mapping of names. A key
+            below a list reaches every entry, or one by its index: `a.0.b`. Longer keys are applied after shorter ones.
+        where: the file, for messages.
+
+    Raises:
+        ConfigurationError: an override is not `key=value`, or names no place in the data.
+    """
+    config = _applied(schema, data, overrides, where)
+    try:
+        return OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        if overrides:
+            override(schema, data, [], where)  # raises where the file is to blame
+        raise ConfigurationError(f"{'command line' if overrides else where}: {error}") from error
+
+
+def _applied(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
+    item = ""
+    try:
+        config = OmegaConf.create(data)
+        for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
+            key, text = _split(item)
+            remember(_nested(key, text))
+            for place in _places(schema, config, key.split(".")):
+                _apply(schema, config, place, _value(text))
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(f"{f'argument {item!r}' if item else where}: {error}") from error
+    return config
+
+
+def _split(item: str) -> tuple[str, str]:
+    key, equals, text = item.partition("=")
+    if not equals or not key:
+        raise ConfigurationError(f"argument {item!r}: expected key=value, for example output=runs/first")
+    if not text:  # a variable of the shell without a value; an empty path would be the working directory
+        raise ConfigurationError(f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text")
+    return key, text
+
+
+def _nested(key: str, text: str) -> Any:
+    """Return `{"a": {"b": value}}` for `a.b` and the text of a value."""
+    nested: Any = _value(text)
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    return nested
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except yaml.YAMLError:
+        return text  # a glob such as *.warc.gz is not YAML, but a good string
+
+
+def _places(schema: Any, config: Any, key: list[str]) -> list[str]:
+    """Return the dotted keys that a key means: it reaches every entry of a list on its way, unless it has the index.
+
+    A word on its way becomes a mapping, to which the rest of the key can be added: `py3langid` is `{name: py3langid}`.
+    """
+    kind = schema
+    for depth, part in enumerate(key):
+        path = ".".join(key[:depth])
+        node = OmegaConf.select(config, path, throw_on_resolution_failure=False) if path else config
+        if OmegaConf.is_list(node) and not part.isdigit():
+            if not node:
+                raise ConfigurationError(
+                    f"argument '{'.'.join(key)}=...': {path} has no entry yet; give {path}=[{{...}}]"
+                )
+            listed = [[*key[:depth], str(index), *key[depth:]] for index in range(len(node))]
+            return [place for entry in listed for place in _places(schema, config, entry)]
+        if path and (full := _mapping_of(kind, node)) is not None:
+            OmegaConf.update(config, path, full, merge=False)
+        absent = node is None or (OmegaConf.is_dict(node) and part not in node)
+        if absent and depth + 1 < len(key) and (default := default_of(kind, part)) is not None:
+            OmegaConf.update(config, ".".join(key[: depth + 1]), default, merge=False)
+        kind = below(kind, part)
+    return [".".join(key)]
+
+
+def _mapping_of(kind: Any, value: Any) -> dict[str, Any] | None:
+    word = word_key(kind)
+    return {word: value} if word is not None and isinstance(value, str) else None
+
+
+def _apply(schema: Any, config: Any, key: str, value: Any) -> None:
+    above, _, last = key.rpartition(".")
+    outer = schema
+    for part in above.split(".") if above else ():
+        outer = below(outer, part)
+    entries: Any = OmegaConf.select(config, above) if above else None
+    if value is None and maps_names(outer) and OmegaConf.is_dict(entries):
+        if last not in entries:
+            known = ", ".join(map(str, entries)) or "none"
+            raise ConfigurationError(f"argument '{key}=null': there is no '{last}' to remove; {above} has: {known}")
+        del entries[last]
+        return
+    # What the file has there is replaced: a reference in it that leads nowhere does not matter.
+    before = OmegaConf.select(config, key, throw_on_resolution_failure=False)
+    if OmegaConf.is_dict(before):
+        value = _merged(below(outer, last), OmegaConf.to_container(before), value)
+    OmegaConf.update(config, key, value, merge=False)
+
+
+def _merged(kind: Any, before: Any, value: Any) -> Any:
+    if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value or maps_names(kind):
+        return value
+    return {**before, **{key: _merged(below(kind, key), before.get(key), item) for key, item in value.items()}}

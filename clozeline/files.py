@@ -1,0 +1,182 @@
+"""Files that are whole or absent: one atomic write, one lock, one hash, one sweep."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import psutil
+import xxhash
+
+from clozeline.errors import StorageError
+
+_LEASE_S: Final = 3600
+_SAME_START_S: Final = 2.0
+"""The start of the machine is known to a second, by a clock that may be slowed down or set between two readings."""
+_HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
+
+
+def file_hash(path: Path) -> str:
+    """Return the XXH3-128 (hex) of a file."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Write a file whole or not at all: yield a temporary path beside it, then give it its name.
+
+    Args:
+        path: the file, new or to be replaced; its folder exists.
+        durable: force content and name to the disk. That takes some 6 ms a file instead of 0.3, so it is left out for
+            what may be lost with the machine: entries of a cache, and the status of a run that is still going.
+
+    Raises:
+        OSError: the file cannot be written; the temporary file is removed.
+    """
+    temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        if durable:
+            sync(temporary)
+        temporary.replace(path)
+        if durable:
+            sync(path.parent)
+    finally:
+        with suppress(OSError):  # already renamed, or never made: an earlier error is the one to report
+            temporary.unlink()
+
+
+@contextmanager
+def publish(path: Path) -> Iterator[Path]:
+    """Write a file by `replacing`, in a folder that is made if need be.
+
+    Raises:
+        StorageError: the folder cannot be written, or the disk is full.
+        OSError: another file fails inside the block.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            yield temporary
+    except OSError as error:
+        if error.filename is not None and not _belongs(Path(os.fsdecode(error.filename)), path):
+            raise  # a file that was read meanwhile
+        raise StorageError(cannot_write(path, error)) from error
+
+
+def _belongs(found: Path, path: Path) -> bool:
+    """Return whether an error of a file is one of writing `path`: of a neighbour of it, or of a folder above."""
+    return found.parent == path.parent or found in path.parents
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_IN_THE_WAY: Final = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+
+
+def cannot_write(path: Path, error: OSError) -> str:
+    """Return a message for a file or folder of the output that cannot be written: what failed, and the way out."""
+    if error.errno in _FULL:
+        remedy = "free some space, then run the same command again: what is finished is kept"
+    elif error.errno in _REFUSED:
+        remedy = "make it writable, or choose another place with output=DIR"
+    elif error.errno in _IN_THE_WAY:
+        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another place with output=DIR"
+    else:
+        remedy = "run the same command again, or choose another place with output=DIR"
+    return f"cannot write {path}: {error.strerror or error}; {remedy}"
+
+
+def sync(path: Path) -> None:
+    """Force the content of a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def process_start(process: int) -> float:
+    """Return when a process started, in seconds since the machine did: setting the clock does not change that."""
+    return float(psutil.Process(process).create_time() - psutil.boot_time())
+
+
+def still_runs(process: int, start: float) -> bool:
+    """Return whether a process is there, and is no later one with the number of one that started at `start`."""
+    try:
+        return abs(process_start(process) - start) < _SAME_START_S
+    except psutil.NoSuchProcess:
+        return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files that killed processes left: of this host's dead processes, or older than an hour."""
+    for path in folder.rglob("*.tmp"):
+        host, _, rest = path.name.split(".")[-2].partition("-")
+        process = rest.split("-")[0]
+        if host == _HOST and process.isdigit():
+            dead = not psutil.pid_exists(int(process))
+        else:
+            dead = time.time() - _changed(path) > _LEASE_S
+        if dead:
+            path.unlink(missing_ok=True)
+
+
+def _changed(path: Path) -> float:
+    """Return when a file was last written; the present time if it was removed meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
+def publish_json(path: Path, data: Any) -> None:
+    """Publish plain data as JSON with sorted keys."""
+    with publish(path) as temporary:
+        temporary.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the plain data of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file; None where the file is missing or holds something else."""
+    try:
+        data = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process; return False where another one holds it.
+
+    The system releases the lock when the file is closed or the process ends.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

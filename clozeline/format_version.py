@@ -1,0 +1,28 @@
+"""Formats of published files: a version that writes what earlier ones cannot read raises the number in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from clozeline.errors import NewerFormatError
+
+
+def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
+    """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.
+
+    A checksum, where the file has one, is compared before: so a damaged number does not pass for a newer version.
+
+    Args:
+        where: the file, for the message.
+        content: what the file holds.
+        newest: the latest format that this version reads.
+
+    Raises:
+        NewerFormatError: its format is later.
+    """
+    found = content.get("format") if isinstance(content, Mapping) else None
+    if isinstance(found, int) and found > newest:
+        raise NewerFormatError(
+            f"{where}: format {found} of a newer version, this version reads format {newest}: install a newer Clozeline"
+        )

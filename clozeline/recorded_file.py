@@ -1,0 +1,118 @@
+"""Files of finished units, compared with the records of those units when they are read.
+
+The whole file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import parse_json
+from clozeline.repair import repair_of
+from clozeline.sealed_json import unsealed
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """One file that a stage published; without `xxh3_128` it is read as it is.
+
+    Args:
+        path: the file.
+        stage: the stage that wrote it.
+        bytes: its recorded size.
+        xxh3_128: its recorded hash (hex).
+    """
+
+    path: Path
+    stage: str = ""
+    bytes: int = 0
+    xxh3_128: str = ""
+
+    def buffer(self) -> pa.Buffer:
+        """Map the file and return its bytes.
+
+        Raises:
+            StorageError: the file is missing or cannot be read.
+            IntegrityError: its bytes are not those that the stage wrote.
+        """
+        try:
+            if self.path.stat().st_size == 0:
+                content = pa.py_buffer(b"")
+            else:
+                with pa.memory_map(str(self.path)) as source:
+                    content = source.read_buffer()
+        except OSError as error:
+            reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            raise StorageError(f"{self.path}: {reason}; {repair_of(self.path)}") from error
+        self._compare(content)
+        return content
+
+    def text(self) -> str:
+        """Return the content as text, compared in the same way."""
+        return str(self.buffer(), "utf-8")
+
+    def _compare(self, content: pa.Buffer) -> None:
+        if not self.xxh3_128:
+            return
+        if content.size != self.bytes:
+            expected, got = f"{self.bytes} bytes", f"{content.size}"
+        elif (digest := xxhash.xxh3_128_hexdigest(content)) != self.xxh3_128:
+            expected, got = f"xxh3 {self.xxh3_128}", digest
+        else:
+            return
+        raise IntegrityError(
+            f"{self.path}: expected {expected}, got {got}: these are not the bytes that '{self.stage}' wrote; "
+            f"{repair_of(self.path)}"
+        )
+
+
+def recorded(folder: Path, record: str, relative: str) -> RecordedFile:
+    """Return a file with what the record of its unit says about it.
+
+    Args:
+        folder: folder of the stage that wrote the file.
+        record: name of the unit's record, `000003`, or `merge-000003` for a pass that has a name.
+        relative: path of the file below the folder.
+    """
+    outputs = _outputs(folder, record)
+    facts = outputs.get(relative, {})
+    return RecordedFile(folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", ""))
+
+
+def recorded_by_any(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
+    """Return files with what the records of a stage say about them, whichever unit wrote each; reads all records."""
+    files = {relative: RecordedFile(folder / relative) for relative in relatives}
+    for path in sorted((folder / "records").glob("*.json")):
+        for relative in _outputs(folder, path.stem).keys() & files.keys():
+            files[relative] = recorded(folder, path.stem, relative)
+    return list(files.values())
+
+
+def check_recorded(folder: Path, record: str, prefix: str = "") -> None:
+    """Compare the files of a unit whose names begin with `prefix` with its record.
+
+    Raises:
+        StorageError: one of them is missing.
+        IntegrityError: one of them has changed.
+    """
+    for relative in _outputs(folder, record):
+        if relative.startswith(prefix):
+            recorded(folder, record, relative).buffer()
+
+
+def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
+    path = folder / "records" / f"{record}.json"
+    try:
+        outputs: dict[str, dict[str, Any]] = unsealed(parse_json(path.read_text(encoding="utf-8")), path)["outputs"]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IntegrityError(f"{path}: not the record of a unit ({error}); {repair_of(path)}") from error
+    return outputs

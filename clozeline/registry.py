@@ -1,0 +1,107 @@
+"""Registries: a folder package whose modules each hold one algorithm, found by file name.
+
+`pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file adds the
+algorithm: nothing is registered anywhere. The class's nested pydantic dataclass `Options` holds its parameters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+
+_FOLDERS: Final = 64
+"""Registry folders whose listing is kept: planning asks for the readers several times a file."""
+
+
+def names(package: str) -> list[str]:
+    """Return the algorithms of a registry folder, sorted."""
+    folders = tuple(importlib.import_module(package).__path__)
+    return list(_listed(folders, tuple(Path(folder).stat().st_mtime_ns for folder in folders)))
+
+
+@lru_cache(_FOLDERS)
+def _listed(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the algorithms in folders, read again when the time of a folder's last change is another."""
+    return tuple(sorted(one.name for one in pkgutil.iter_modules(folders) if not one.name.startswith("_")))
+
+
+def find(package: str, name: str) -> Any:
+    """Return the class of an algorithm; a ConfigurationError names the nearest known name where there is none."""
+    known = names(package)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+        raise ConfigurationError(f"no '{name}' in {package.replace('.', '/')}; {hint}")
+    module = importlib.import_module(f"{package}.{name}")
+    wanted = name.replace("_", "")
+    for attribute, value in vars(module).items():
+        if attribute.lower() == wanted and isinstance(value, type) and value.__module__ == module.__name__:
+            return value
+    raise ConfigurationError(f"{package}.{name} holds no class named like its file")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An algorithm named in a configuration, with its validated options."""
+
+    WORD: ClassVar = "name"
+
+    name: str
+    type: Any
+    options: Any
+
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """Construct it: `type(options, ...)`."""
+        return self.type(self.options, *args, **kwargs)
+
+    def plain(self) -> dict[str, Any]:
+        """Return name and options as plain data."""
+        return {"name": self.name, **to_plain(self.options)}
+
+
+def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
+    """Resolve `name` or `{name: ..., option: ...}` and validate the options."""
+    given = {"name": entry} if isinstance(entry, str) else dict(entry)
+    name = given.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"{package.replace('.', '/')}: expected a name or a mapping with 'name', got {entry!r}"
+        )
+    kind = find(package, name)
+    return Chosen(name, kind, validate(kind.Options, given, name))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Annotation of a config field that names an algorithm: `Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]`."""
+
+    package: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate by `choose`, serialise to plain data."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain),
+        )
+
+    def _validate(self, entry: Any) -> Chosen:
+        if isinstance(entry, Chosen):
+            return entry
+        if not isinstance(entry, (str, Mapping)):
+            raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
+        try:
+            return choose(self.package, entry)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error

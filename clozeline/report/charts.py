@@ -1,0 +1,381 @@
+"""Draw the charts of report pages as SVG: bars, funnels, lines, areas, histograms.
+
+matplotlib draws; text stays text, colors are variables of the page, and every picture has its figures in words for
+screen readers. A picture is 340 units wide, so that its text is legible on a phone, and scales with its box. Equal data
+give equal bytes. matplotlib is imported when the first picture is drawn: a process that draws none pays nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from clozeline.report.html_page import escape, visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH: Final = 340
+_PLOT_HEIGHT: Final = 190
+_MARGINS: Final = (50, 12, 8, 36)
+"""Left, right, top and bottom of a plot, in units."""
+_LABEL_CHARACTERS: Final = 42
+"""Columns of text that fit below a plot."""
+_TICKS: Final = 5
+SHADES: Final = 8
+"""Colors of series that are told apart."""
+
+# Colors that only hold a place in the SVG: variables of the page's style replace them.
+_INK: Final = "#000001"
+MUTED: Final = "#000002"
+LINE: Final = "#000003"
+_VARIABLES: Final = {_INK: "currentColor", MUTED: "var(--muted)", LINE: "var(--line)"} | {
+    f"#00000{number + 4:x}": f"var(--c{number})" for number in range(SHADES)
+}
+_TEXT_PARAMETERS: Final[Any] = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "clozeline",
+    "font.family": "DejaVu Sans",  # it comes with matplotlib: the layout is the same on every machine
+}
+_PARAMETERS: Final[Any] = {
+    "font.size": 10.5,
+    "text.parse_math": False,
+    "text.color": _INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": MUTED,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.xmargin": 0.01,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "xtick.bottom": False,
+    "ytick.left": False,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+}
+_UNWANTED: Final = re.compile(r' (id|clip-path)="[^"]*"|font-family: [^;"]*;? ?| transform="rotate\(-0 [^"]*"')
+
+_ROW: Final = 28
+_STEP: Final = 44
+_MAX_ROWS: Final = 20
+_LINE_CHARACTERS: Final = 50
+"""Characters of a name and a figure that fit on one line of a picture."""
+_POINTS: Final = 400
+"""Points of a line, at most."""
+_MARKED: Final = 24
+"""A line of up to this many points shows each of them."""
+_WIDEST: Final = 8
+"""Bars that a histogram has room for, at least: a few bars do not fill the width."""
+
+Paint = Callable[["Axes"], None]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its name, its length, and the figure beside the name."""
+
+    name: str
+    value: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a funnel; only counts of the same unit have comparable widths."""
+
+    name: str
+    count: int
+    unit: str
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """The figure beside the name."""
+        return f"{self.count:,}{f' · {self.note}' if self.note else ''}"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points (x, y), by x, with a name."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+def bars(title: str, rows: Sequence[Bar]) -> str:
+    """Return horizontal bars in the order given; "" where there are none."""
+    longest = max((row.value for row in rows), default=0) or 1
+    boxes = [[(0.0, WIDTH, 6, LINE), (0.0, WIDTH * row.value / longest, 6, shade(0))] for row in rows]
+    return _labeled_boxes(title, [(row.name, row.label) for row in rows], boxes, _ROW)
+
+
+def shares(counts: Mapping[str, int], total: int | None = None) -> list[Bar]:
+    """Return a bar for each count with its share, largest first; where there are many, the smallest share one bar.
+
+    Args:
+        counts: by name; counts of 0 are dropped.
+        total: the count that is 100 %; default: the sum of the counts.
+    """
+    items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
+    if len(items) > _MAX_ROWS:
+        rest = items[_MAX_ROWS - 1 :]
+        items = [*items[: _MAX_ROWS - 1], (f"{len(rest):,} others", sum(count for _, count in rest))]
+    total = total or sum(counts.values())
+    return [Bar(name, count, f"{count:,} · {100 * count / total:.1f} %") for name, count in items]
+
+
+def funnel(title: str, steps: Sequence[Step]) -> str:
+    """Return what is left after each step, centered; a step of another unit than the first is an outline."""
+    boxes, width = [], 0.0
+    for step in steps:
+        comparable = step.unit == steps[0].unit
+        width = WIDTH * step.count / max(1, steps[0].count) if comparable else width
+        boxes.append([((WIDTH - width) / 2, width, 20, shade(0) if comparable else "none", shade(0))])
+    return _labeled_boxes(title, [(step.name, step.label) for step in steps], boxes, _STEP)
+
+
+def lines(
+    title: str,
+    series: Sequence[Series],
+    x_name: str,
+    *,
+    levels: Mapping[str, float] | None = None,
+    x_scale: Literal["linear", "log"] = "linear",
+) -> str:
+    """Return lines on shared axes; "" where no series has a finite point.
+
+    Args:
+        title: what is drawn, with its unit.
+        series: eight are told apart by color; long ones are thinned.
+        x_name: what the horizontal axis counts.
+        levels: dashed horizontal lines, by name.
+        x_scale: scale of the horizontal axis.
+    """
+    shown = [Series(one.name, points) for one in series if (points := thinned(one.points))]
+    heights = [(name, level) for name, level in (levels or {}).items() if math.isfinite(level)]
+
+    def paint(axes: Axes) -> None:
+        for number, (_, level) in enumerate(heights, len(shown)):
+            axes.axhline(level, color=shade(number), linewidth=1.3, dashes=(4, 3), clip_on=False)
+        for number, one in enumerate(shown):
+            xs, ys = zip(*one.points, strict=True)
+            axes.plot(xs, ys, color=shade(number), linewidth=1.4, clip_on=False)
+            if len(xs) <= _MARKED:
+                axes.scatter(xs, ys, s=16, color=shade(number), linewidths=0, zorder=3, clip_on=False)
+
+    if not shown:
+        return ""
+    named = [f"{name} {short(level)}" for name, level in heights]
+    told = [f"{one.name} from {short(one.points[0][1])} to {short(one.points[-1][1])}" for one in shown]
+    keys = [_key(number, one.name) for number, one in enumerate(shown)]
+    keys += [_key(number, name, dashed=True) for number, name in enumerate(named, len(shown))]
+    return _figure(title, [*told, *named], _plot(x_name, paint, x_scale), keys if len(keys) > 1 else ())
+
+
+def areas(title: str, series: Sequence[Series], x_name: str) -> str:
+    """Return areas on top of each other, at the x of the first series; "" where there are no points."""
+    points = [thinned(one.points) for one in series]
+    if not points or not points[0]:
+        return ""
+    heights = [[y for _, y in one] for one in points]
+
+    def paint(axes: Axes) -> None:
+        colors = [shade(number) for number in range(len(series))]
+        axes.stackplot([x for x, _ in points[0]], *heights, colors=colors, linewidth=0)
+        axes.set_ylim(0)
+
+    sums = [math.fsum(ys) for ys in heights]
+    names = [f"{one.name} {100 * size / (sum(sums) or 1):.1f} %" for one, size in zip(series, sums, strict=True)]
+    return _figure(title, names, _plot(x_name, paint), [_key(*pair) for pair in enumerate(names)])
+
+
+def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: str) -> str:
+    """Return bars of equal width over ranges of integers; "" where nothing was counted.
+
+    Args:
+        title: what is counted.
+        edges: the first value of each bar, and the end of the last; ranges may widen.
+        counts: one for each bar.
+        x_name: what the values are.
+    """
+    if not any(counts):
+        return ""
+
+    def paint(axes: Axes) -> None:
+        axes.bar(range(len(counts)), counts, width=0.86, color=shade(0))
+        axes.set_xlim(-0.6, max(len(counts), _WIDEST) - 0.4)
+        every = math.ceil(len(counts) / _TICKS)
+        axes.set_xticks(range(0, len(counts), every), [short(edge) for edge in edges[: len(counts) : every]])
+
+    highest = max(range(len(counts)), key=counts.__getitem__)
+    first, last = edges[highest], edges[highest + 1] - 1
+    most = f"{first:,}" if first == last else f"{first:,} to {last:,}"
+    told = f"{sum(counts):,} from {edges[0]:,} to {edges[-1] - 1:,}, most of them {most}"
+    return _figure(title, [told], _plot(x_name, paint, integers=True))
+
+
+def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the finite points; where there are more than 400, means of equally many neighbors."""
+    finite = [point for point in points if math.isfinite(point[1])]
+    size = max(1, math.ceil(len(finite) / _POINTS))
+    groups = [finite[start : start + size] for start in range(0, len(finite), size)]
+    return [(group[-1][0], math.fsum(y for _, y in group) / len(group)) for group in groups]
+
+
+def shade(number: int) -> str:
+    """Return the color of series `number`; after eight they repeat."""
+    return f"#00000{number % SHADES + 4:x}"
+
+
+def short(value: float) -> str:
+    """Return a number as an axis shows it: 1.25e-4, 0.005, 4,096, 20k, 1.5M."""
+    value = float(f"{value:.4g}")  # rounded first: 9999.9 is 10k, and 0.0009999 a tick at 0.001
+    if abs(value) >= 1e4:
+        value = float(f"{value:.3g}")
+        size, letter = next(pair for pair in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= pair[0])
+        return f"{value / size:.4g}{letter}"
+    if 0 < abs(value) < 1e-3 and (tiny := float(f"{value:.3g}")) and abs(tiny) < 1e-3:
+        mantissa, exponent = f"{tiny:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:,.4g}"
+
+
+def canvas(height: int, paint: Paint) -> str:
+    """Return the SVG of what `paint` draws in units, (0, 0) at the top left, without axes."""
+
+    def place(axes: Axes) -> None:
+        axes.set_position((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(0, WIDTH)
+        axes.set_ylim(height, 0)
+        paint(axes)
+
+    return _svg(height, place)
+
+
+def render_svg(width: float, height: float, parameters: Any, draw: Callable[[Figure], None]) -> str:
+    """Return matplotlib's SVG of a figure of some inches; equal data give equal bytes, whatever the user has set."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name in a script that DejaVu lacks: the browser has a font for it
+        mpl.rcdefaults()  # a user's own settings must not change the picture
+        mpl.rcParams.update({**_TEXT_PARAMETERS, **parameters})
+        drawn = Figure(figsize=(width, height))
+        draw(drawn)
+        stream = io.StringIO()
+        drawn.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return stream.getvalue()
+
+
+def _labeled_boxes(
+    title: str, labels: Sequence[tuple[str, str]], boxes: Sequence[Sequence[tuple[Any, ...]]], height: int
+) -> str:
+    """Return rows of a name on the left, a figure on the right, and boxes below both.
+
+    The label is above its bar, so that names of any length are legible at any width. A box is its left edge, width,
+    thickness, color and edge color (default: none).
+    """
+
+    def paint(axes: Axes) -> None:
+        from matplotlib.patches import Rectangle
+
+        for number, ((name, value), row) in enumerate(zip(labels, boxes, strict=True)):
+            top = height * number
+            axes.text(0, top + 11, _label(name, _LINE_CHARACTERS - len(value)), fontsize=11)
+            shown = _label(value, _LINE_CHARACTERS)
+            axes.text(WIDTH, top + 11, shown, fontsize=11, color=MUTED, horizontalalignment="right")
+            for x, width, thickness, color, *edge in row:
+                style = {"facecolor": color, "edgecolor": edge[0] if edge else "none", "clip_on": False}
+                axes.add_patch(Rectangle((x, top + 16), width, thickness, **style))
+
+    told = [f"{name} {value}" for name, value in labels]
+    return _figure(title, told, canvas(height * len(labels), paint)) if labels else ""
+
+
+def _figure(title: str, told: Sequence[str], svg: str, keys: Sequence[str] = ()) -> str:
+    """Return a picture with its title, its legend, and its figures in words for screen readers."""
+    described = f"{title}: {'; '.join(told)}"
+    caption = f"<figcaption><b>{escape(title)}</b> {' '.join(keys)}</figcaption>"
+    return f"<figure>{caption}{svg.replace('>', f'><title>{escape(described)}</title>', 1)}</figure>"
+
+
+def _key(number: int, name: str, *, dashed: bool = False) -> str:
+    """Return the entry of a series in a legend."""
+    color = _VARIABLES[shade(number)]
+    mark = f'<i class=level style="border-color:{color}"></i>' if dashed else f'<i style="background:{color}"></i>'
+    return f"<small>{mark}{escape(name)}</small>"
+
+
+def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear", *, integers: bool = False) -> str:
+    """Return the SVG of what `paint` draws on axes with few, short numbers; `integers`: on the vertical axis, too."""
+
+    def place(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+        left, right, top, bottom = _MARGINS
+        width, height = WIDTH - left - right, _PLOT_HEIGHT - top - bottom
+        axes.set_position((left / WIDTH, bottom / _PLOT_HEIGHT, width / WIDTH, height / _PLOT_HEIGHT))
+        axes.set_xlabel(_label(x_name, _LABEL_CHARACTERS))
+        axes.set_xscale(x_scale)
+        if x_scale == "linear":
+            axes.xaxis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10], integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10], integer=integers))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+            axis.set_minor_formatter(NullFormatter())
+        paint(axes)
+
+    return _svg(_PLOT_HEIGHT, place)
+
+
+def _label(text: str, limit: int) -> str:
+    """Return text on one line, cut to `limit` columns; characters of East Asian scripts take two."""
+    shown, width = "", 0
+    for character in " ".join(visible(text).split()):
+        width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if width > limit:
+            return f"{shown[:-1]}…"
+        shown += character
+    return shown
+
+
+def _svg(height: int, paint: Paint) -> str:
+    def draw(figure: Figure) -> None:
+        figure.patch.set_visible(False)
+        axes = figure.add_subplot()
+        axes.patch.set_visible(False)
+        paint(axes)
+
+    return _themed(render_svg(WIDTH / 72, height / 72, _PARAMETERS, draw), height)
+
+
+def _themed(svg: str, height: int) -> str:
+    """Return matplotlib's SVG as part of a page: no ids, no style sheet, no fixed size, the page's colours."""
+    inside = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    marks = dict(re.findall(r'<path id="([^"]*)" d="([^"]*)"', inside))
+    inside = re.sub(r"<(metadata|defs).*?</\1>", "", inside, flags=re.DOTALL)
+    inside = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], marks), inside)  # texts between tags stay as they are
+    inside = re.sub(r">\s+<", "><", inside).strip()
+    return f'<svg role=img viewBox="0 0 {WIDTH} {height}">{inside}'
+
+
+def _tag(tag: str, marks: Mapping[str, str]) -> str:
+    """Return a tag without what the page gives it; a reference to a mark becomes the mark itself."""
+    tag = _UNWANTED.sub("", re.sub(r"\s+", " ", tag))
+    if used := re.match(r'<use xlink:href="#([^"]*)" x="([^"]*)" y="([^"]*)"', tag):
+        mark = " ".join(marks[used[1]].split())
+        tag = tag.replace(used[0], f'<path d="{mark}" transform="translate({used[2]} {used[3]})"')
+    return re.sub("#00000[1-9ab]", lambda colour: _VARIABLES[colour[0]], tag)

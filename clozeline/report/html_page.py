@@ -1,0 +1,141 @@
+"""One design for every report: a single HTML file, no script, nothing from elsewhere, every string escaped.
+
+Functions return trusted HTML; `escape` is the only way for text to get into it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.files import publish
+
+_LIGHT: Final = (
+    "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
+    "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1f7f8c;--c6:#7d6a10;--c7:#5b6475"
+)
+_DARK: Final = (
+    "--paper:#11151b;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
+    "--c0:#7eaefc;--c1:#f79a62;--c2:#6cc994;--c3:#c6a2f7;--c4:#f78fb3;--c5:#66cddb;--c6:#d9c25a;--c7:#a7b1c2"
+)
+_STYLE: Final = f"""
+:root{{color-scheme:light dark;{_LIGHT}}}
+@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}
+*{{box-sizing:border-box}}
+html{{font:clamp(15px,.35vw + 11px,22px)/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}}
+body{{margin:0 auto;max-width:72rem;padding:1rem 1rem 3rem;color:var(--ink);background:var(--paper)}}
+h1{{font-size:1.5rem;line-height:1.25;overflow-wrap:anywhere}}
+h2{{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}}
+h3{{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}}
+p{{max-width:44rem;overflow-wrap:anywhere}}.muted,figcaption small{{color:var(--muted)}}
+.facts{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:.6rem;margin:1rem 0}}
+.facts div,figure,blockquote{{background:var(--panel);border:1px solid var(--line);border-radius:.5rem}}
+.facts div{{padding:.5rem .7rem;min-width:0;display:flex;flex-direction:column-reverse;justify-content:flex-end}}
+.facts dt{{color:var(--muted);font-size:.8rem;line-height:1.3}}
+.facts dd{{margin:0;font-size:1.25rem;font-weight:600;overflow-wrap:anywhere}}
+.grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.8rem;align-items:start}}
+figure{{margin:0;padding:.8rem;min-width:0}}figcaption{{margin-bottom:.5rem;overflow-wrap:anywhere}}
+figcaption b{{display:block}}figcaption small{{display:inline-block;margin-right:.9em}}
+figcaption i{{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px;vertical-align:-.05em}}
+figcaption i.level{{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}}
+svg{{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}}
+svg *{{stroke-linejoin:round;stroke-linecap:butt}}svg text{{font-family:inherit!important}}
+.scroll{{overflow-x:auto;max-width:100%}}table{{border-collapse:collapse;font-size:.92rem}}
+td,th{{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}}
+th{{color:var(--muted);font-weight:600}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
+blockquote{{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}}
+blockquote footer{{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}}
+td:first-child{{white-space:nowrap}}.grid blockquote{{margin:0}}pre{{font-size:.85rem}}
+details{{margin:1rem 0}}summary{{cursor:pointer;font-weight:600}}
+"""
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Return text with U+FFFD for control characters and lone surrogates, which no page may hold."""
+    return _UNSEEN.sub("\ufffd", text)
+
+
+def escape(text: str) -> str:
+    """Return text as HTML."""
+    return html.escape(visible(text))
+
+
+def page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Return a whole page that refers to no other file.
+
+    Args:
+        title: text of the heading and of the browser's tab.
+        parts: HTML made by this module, or by `pipeline.charts`.
+        style: further CSS rules.
+    """
+    head = (
+        '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"
+    )
+    return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page whole or not at all."""
+    with publish(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a heading with what follows it, or "" where nothing does."""
+    inside = "".join(parts)
+    return f"<section><h2>{escape(title)}</h2>{inside}</section>" if inside else ""
+
+
+def facts(values: Mapping[str, str]) -> str:
+    """Return short figures, each above its name, as tiles."""
+    tiles = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in values.items())
+    return f"<dl class=facts>{''.join(tiles)}</dl>"
+
+
+def grid(*parts: str) -> str:
+    """Return parts side by side where there is room; "" where all of them are empty."""
+    return f"<div class=grid>{''.join(parts)}</div>" if any(parts) else ""
+
+
+def folded(title: str, *parts: str) -> str:
+    """Return parts that a click on the title opens."""
+    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
+
+
+def listing(text: str) -> str:
+    """Return text line by line as it is, such as a configuration."""
+    return f"<pre class=scroll tabindex=0>{escape(text)}</pre>"
+
+
+def quote(text: str, origin: str = "") -> str:
+    """Return a text set apart, in the direction of its script, with its origin below."""
+    below = f"<footer>{escape(origin)}</footer>" if origin else ""
+    return f"<blockquote dir=auto>{escape(text)}{below}</blockquote>"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table that scrolls inside its own box; numbers, and the names above them, are set right."""
+    lines = list(rows)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in lines)
+    right = [isinstance(value, int | float) for value in (lines[0] if lines else header)]
+    names = "".join(
+        f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
+    )
+    return scrolled((f"<tr>{names}</tr>" if any(header) else "") + body)
+
+
+def scrolled(rows: str) -> str:
+    """Return the HTML of rows as a table that scrolls inside its own box, which the keyboard reaches."""
+    return f"<div class=scroll tabindex=0><table>{rows}</table></div>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (int, float)):
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+        return f"<td class=n>{shown}</td>"
+    return f"<td>{escape(str(value))}</td>"

@@ -1,0 +1,45 @@
+"""JSON objects that hold a hash of themselves, so that a changed byte cannot pass for another value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import xxhash
+
+from clozeline.format_version import refuse_newer
+
+_KEY: Final = "checksum"
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object with the key `checksum`, the xxh3-128 (hex) of its canonical JSON."""
+    return {**data, _KEY: _checksum(data)}
+
+
+def unsealed(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
+    """Return the object without its checksum. One that an earlier version wrote without is returned as it is.
+
+    Args:
+        data: the object.
+        where: its file, for messages.
+        newest: the latest format of it that this version reads.
+
+    Raises:
+        ValueError: it is no object, or the content is not that of the checksum.
+        NewerFormatError: a newer version wrote it.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)
+    content = {name: value for name, value in data.items() if name != _KEY}
+    if _KEY in data and data[_KEY] != (checksum := _checksum(content)):
+        raise ValueError(f"checksum: expected {data[_KEY]}, got {checksum}")
+    refuse_newer(where, content, newest)
+    return content
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))

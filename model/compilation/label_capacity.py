@@ -1,0 +1,46 @@
+"""Label tensors of a number that does not change from batch to batch, so that a compiled head is compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from clozeline.model.loss import IGNORED
+
+_FILLERS: Final = {
+    "label_index": 0,
+    "label_ids": IGNORED,
+    "label_weight": 0,
+    "sample_words": 0,
+    "span_left": 0,
+    "span_right": 0,
+    "span_offset": -1,
+}
+"""Tensors with an entry for each label, and the entry that no loss and no count sees."""
+
+
+def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor]:
+    """Return a batch with entries of no effect after its labels, up to the next multiple of a capacity.
+
+    A batch without labels gets `capacity` such entries. Losses and gradients are those without them, up to the order
+    in which sums are rounded.
+
+    Args:
+        tensors: model inputs by name; `label_index` [N], and others with an entry for each label.
+        capacity: 1 or more. A fuller batch is no error: it has the next multiple, for which a compiler builds one more
+            graph.
+
+    Example:
+        >>> batch = {"label_index": torch.tensor([3, 8]), "label_ids": torch.tensor([7, 9])}
+        >>> {name: tensor.tolist() for name, tensor in pad_labels(batch, 3).items()}
+        {'label_index': [3, 8, 0], 'label_ids': [7, 9, -100]}
+    """
+    if "label_index" not in tensors:
+        return dict(tensors)
+    count = len(tensors["label_index"])
+    missing = -count % capacity if count else capacity
+    added = {name: tensors[name].new_full((missing,), filler) for name, filler in _FILLERS.items() if name in tensors}
+    return {**tensors, **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()}}

@@ -1,0 +1,298 @@
+"""Configuration of a model. Every size and every switch is a key; sizes are never code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
+from pydantic.dataclasses import dataclass
+from pydantic_core import CoreSchema, core_schema
+
+from clozeline.model.configuration.adapter import AdapterConfig
+from clozeline.model.configuration.head import HeadEntry
+from clozeline.model.configuration.key_types import STRICT, Depth, Width, changed_keys
+from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
+from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
+from clozeline.registry import find, names
+
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+
+
+def _of_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    if isinstance(value, Mapping) and value.get("family") in names("clozeline.model.families"):
+        options = find("clozeline.model.families", value["family"]).Options
+        if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
+            return TypeAdapter(options).validate_json(json.dumps(value, default=str), strict=True)
+    return validate(value)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ModelConfig:
+    """One Transformer (arXiv 1706.03762), assembled from parts.
+
+    A family with keys of its own declares a subclass as its `Options`. A mapping that names such a family becomes an
+    instance of that subclass.
+    """
+
+    RENAMED: ClassVar = {"ffn": "ffn_dim", "act": "activation", "types": "type_vocab_size"}
+
+    family: str
+    """A file of model/families, for example encoder, decoder or encoder_decoder."""
+    dim: Width
+    """Width of the residual stream."""
+    layers: Depth
+    """Layers of the (encoder) stack."""
+    decoder_layers: Depth | None = None
+    """encoder_decoder: layers of the decoder; null = layers."""
+    decoder_dim: Width | None = None
+    """encoder_decoder: width of the decoder's residual stream; another one than dim needs a connector; null = dim."""
+    connector: ConnectorConfig | None = None
+    """encoder_decoder: maps from the encoder's states to those that the decoder attends to: {} or {hidden_dim: 512};
+    null = none."""
+    decoder_attention_heads: Width | None = None
+    """encoder_decoder: query heads of the decoder; null = attention_heads."""
+    decoder_ffn_dim: Width | None = None
+    """encoder_decoder: inner width of the decoder's feed-forward block; null = ffn_dim."""
+    attention_heads: Width
+    """Query heads of each attention."""
+    kv_heads: Width | None = None
+    """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null = attention_heads."""
+    head_dim: Width | None = None
+    """Width of one head; null = dim / attention_heads."""
+    ffn_dim: Width
+    """Inner width of the feed-forward block."""
+    emb_dim: Width | None = None
+    """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
+    out_dim: Width | None = None
+    """Width of the masked_lm heads' states before the projection; null = the width of the embeddings. If tied, those
+    after the first emb_dim are read by columns of their own (arXiv 2004.02984)."""
+    tied: bool = True
+    """The output projection of the heads is the token embedding."""
+    vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Embedding rows are padded to a multiple of this; a padding row is never predicted and has no loss."""
+    type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Segment-type embeddings; 0 = none."""
+    languages: Annotated[int, Field(ge=0, le=256)] = 0
+    """encoder: language embeddings, added to those of the tokens (arXiv 1901.07291); 0 = none."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm (arXiv 1607.06450) or RMSNorm (arXiv 1910.07467)."""
+    eps: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
+    """Added to the variance in every norm."""
+    norm_place: Literal["pre", "post"] = "pre"
+    """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    first_norm: bool = True
+    """pre: a norm before the attention of layer 0; ModernBERT has none, the embeddings were normed."""
+    final_norm: bool = True
+    """A norm after the last layer of each stack."""
+    emb_norm: bool = False
+    """A norm after the embeddings of each stack."""
+    activation: Activation = "gelu"
+    """gelu is the exact one (erf), gelu_tanh its approximation."""
+    gated: bool = False
+    """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv 2002.05202)."""
+    bias: BiasConfig = BiasConfig()
+    """The projections that have a bias."""
+    qk_scale: Annotated[float, Field(gt=0)] | None = None
+    """Factor of the attention scores; null = (head_dim x kinds of scores that are added) ** -0.5; T5 has 1.0."""
+    share: ShareConfig = ShareConfig()
+    """Layers that use the same weights."""
+    scale_by_depth: bool = False
+    """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's scale_attn_by_inverse_layer_idx)."""
+    local: LocalConfig | None = None
+    """Layers with a window; null = every layer sees the whole row."""
+    position: PositionConfig = PositionConfig()
+    """The way in which a token's place enters the model."""
+    emb_scale: bool = False
+    """Token embeddings times sqrt(dim)."""
+    out_scale: bool = False
+    """Hidden states times dim ** -0.5 before the lm projection (T5 v1.0)."""
+    dropout: DropoutConfig = DropoutConfig()
+    """Dropout probabilities."""
+    init: InitConfig = InitConfig()
+    """Initial weights."""
+    init_from: Path | None = None
+    """Run directory, or folder of a published or imported model, whose weights the model begins with: all of the body,
+    and of the heads those that are there. null = initial weights."""
+    adapter: AdapterConfig | None = None
+    """A file of model/adapters with its keys: its parameters, and those of heads that are not in `init_from`, are all
+    that trains. null = everything does."""
+    heads: dict[str, HeadEntry]
+    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
+    {masked_lm: {weight: 1.0, normalise: row}}."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate a mapping by the class of the family that it names."""
+        schema, shared = handler(source), cls.__base__ is object
+        return core_schema.no_info_wrap_validator_function(_of_family, schema) if shared else schema
+
+    def __post_init__(self) -> None:
+        checks = (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding)
+        for check in (*checks, self._wrong_position, self._wrong_share):
+            if problem := check():
+                raise ValueError(problem)
+
+    def _unknown_parts(self) -> str:
+        families, heads = names("clozeline.model.families"), names("clozeline.model.heads")
+        if self.family not in families:
+            return f"family: expected one of {', '.join(families)}, got '{self.family}'"
+        if unknown := [name for name in self.heads if name not in heads]:
+            return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
+        if not self.heads:
+            return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
+        for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
+            if getattr(self, key) is not None and self.architecture != "encoder_decoder":
+                return f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
+        if self.languages and self.architecture != "encoder":
+            return f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
+        return ""
+
+    def _unread_keys(self) -> str:
+        for name, head in self.heads.items():
+            read = find("clozeline.model.heads", name).settings
+            if unread := sorted(changed_keys(head).keys() - read - {"weight"}):
+                return f"heads.{name}.{unread[0]}: the head {name} does not read this key; it reads " + ", ".join(
+                    sorted({"weight", *read})
+                )
+        return ""
+
+    def _wrong_attention(self) -> str:
+        widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}
+        for key, dim in widths.items():
+            heads = getattr(self, key) or self.attention_heads
+            if self.head_dim is None and dim % heads:
+                return f"{key}: {heads} heads do not divide dim {dim}; change either, or give head_dim"
+            if heads % (self.kv_heads or heads):
+                return f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
+            width = self.head_dim or dim // heads
+            if self.position.kind == "rope" and width % 2:
+                return f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+        if self.decoder_dim not in (None, self.dim) and self.connector is None:
+            return (
+                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
+                "connector: {}, which maps them, or remove decoder_dim"
+            )
+        return ""
+
+    def _wrong_position(self) -> str:
+        scaling, kind = self.position.scaling, self.position.kind
+        if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
+            return f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
+        if self.local is not None and self.local.theta is not None and kind != "rope":
+            return f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
+        if not self.first_norm and self.norm_place == "post":
+            return "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
+        return "" if self.position.disentangled is None else self._wrong_disentangled(self.position.disentangled)
+
+    def _wrong_disentangled(self, chosen: DisentangledConfig) -> str:
+        if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
+            return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
+        alike = self.share != ShareConfig() or self.layers < chosen.special_layers
+        if chosen.special_layers and (alike or self.norm_place == "pre"):
+            return "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
+        return ""
+
+    def _wrong_embedding(self) -> str:
+        if self.position.kind == "sinusoidal" and self.embedding_width % 2:
+            return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
+        if self.tied and self.output_width < self.embedding_width:
+            return (
+                f"out_dim: a projection tied to embeddings of width {self.embedding_width} cannot read {self.out_dim}; "
+                "set tied to false, or remove out_dim"
+            )
+        return ""
+
+    def _wrong_share(self) -> str:
+        share, depths = self.share, {self.layers, self.decoder_depth}
+        if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
+            return (
+                "share.stacks: expected an encoder_decoder with as many layers in both stacks, got a model of family "
+                f"{self.family} with layers {self.layers} and decoder_layers {self.decoder_layers}"
+            )
+        for depth in depths:
+            if depth % share.group_layers:
+                return f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
+            if (share.groups or 1) > depth // share.group_layers:
+                return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
+        if share.stacks and (self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim):
+            return (
+                "share.stacks: both stacks have one size; remove decoder_dim, decoder_attention_heads and "
+                "decoder_ffn_dim"
+            )
+        if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
+            return "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
+        return ""
+
+    @property
+    def architecture(self) -> str:
+        """The family's architecture: encoder, decoder or encoder_decoder."""
+        architecture: str = find("clozeline.model.families", self.family).architecture
+        return architecture
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Return the target of each head, as objectives name it."""
+        return {name: find("clozeline.model.heads", name).target for name in self.heads}
+
+    @property
+    def head_weights(self) -> dict[str, float]:
+        """The factor of each head's mean loss."""
+        return {name: head.weight for name, head in self.heads.items()}
+
+    @property
+    def place_limit(self) -> int | None:
+        """Places of the position table that are left for the tokens of a row; None: any number."""
+        limit = self.position.limit
+        taken = 0 if self.adapter is None else self.adapter.options.places(self.architecture)
+        return None if limit is None else limit - taken
+
+    @property
+    def head_width(self) -> int:
+        """Width of one attention head."""
+        return self.head_dim or self.dim // self.attention_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Number of key and value heads."""
+        return self.kv_heads or self.attention_heads
+
+    @property
+    def decoder_depth(self) -> int:
+        """Layers of an encoder_decoder's decoder."""
+        return self.decoder_layers or self.layers
+
+    @property
+    def decoder(self) -> ModelConfig:
+        """The configuration of an encoder_decoder's decoder stack."""
+        heads, inner = self.decoder_attention_heads, self.decoder_ffn_dim
+        return replace(
+            self,
+            layers=self.decoder_depth,
+            dim=self.decoder_dim or self.dim,
+            emb_dim=self.embedding_width,
+            attention_heads=heads or self.attention_heads,
+            ffn_dim=inner or self.ffn_dim,
+        )
+
+    def is_local(self, layer: int) -> bool:
+        """Return whether a layer, from 0, sees its window alone."""
+        return self.local is not None and layer % self.local.global_every != 0
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding tables."""
+        return self.emb_dim or self.dim
+
+    @property
+    def output_width(self) -> int:
+        """Width of the states that masked_lm heads project onto the vocabulary."""
+        return self.out_dim or self.embedding_width
+
+    @property
+    def layer_groups(self) -> int:
+        """Sets of weights in the first stack."""
+        return self.share.groups or self.layers // self.share.group_layers

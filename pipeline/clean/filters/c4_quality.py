@@ -1,0 +1,147 @@
+"""Line and page rules of C4 (Raffel et al. 2020, arXiv:1910.10683, section 2.2)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import field
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.sentences.regex import Regex
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+_CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
+_TERMINAL: Final = (".", "?", "!", '"', "'", "”", "’", "。", "！", "？")
+_POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")
+
+
+class _PageRejected(Exception):
+    """A line that condemns its whole page."""
+
+
+class C4Quality:
+    r"""Edits the text down to lines that are sentences, and rejects pages with code, filler or too few sentences.
+
+    The rules are for prose. On pages that show code `citations` takes lists and indices out of it: switch it off there.
+    The report counts the characters that each rule removes, as `edits`, and shows some of the lines.
+
+    "Home\nThis is a sentence of a page." -> "This is a sentence of a page." where one sentence is enough
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Rules, as published; each can be switched off."""
+
+        terminal_punctuation: bool = True
+        """drop lines that end in no terminal mark, or in an ellipsis"""
+        terminal_marks: list[str] = field(default_factory=lambda: list(_TERMINAL))
+        """marks that lines end in; published are `.`, `?`, `!` and `"`, for which printed prose has closing quotes"""
+        words_per_line: Annotated[int, Field(ge=0)] = 3
+        """drop lines with fewer words"""
+        word_chars: Annotated[int, Field(ge=1)] = 1000
+        """drop lines with a longer word, in characters"""
+        javascript: bool = True
+        """drop lines that mention JavaScript"""
+        policy: bool = True
+        """drop lines about cookies, privacy and terms of use"""
+        policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
+        """phrases of such lines, in lower case"""
+        citations: bool = True
+        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; they are lists and indices in code: off there"""
+        lorem_ipsum: bool = True
+        """reject pages with that phrase"""
+        curly_bracket: bool = True
+        """reject pages with a `{`"""
+        sentences: Annotated[int, Field(ge=0)] = 5
+        """reject pages with fewer sentences left"""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._sentences = Regex(Regex.Options())
+        self._marks = tuple(options.terminal_marks)
+        self._phrases = [
+            *(["lorem ipsum"] if options.lorem_ipsum else []),
+            *(["javascript"] if options.javascript else []),
+            *(options.policy_phrases if options.policy else []),
+        ]
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict on a page, with its edited text; empty lines stay, because they divide paragraphs."""
+        removed: Counter[str] = Counter()
+        kept: list[str] = []
+        edits: dict[str, tuple[str, str]] = {}
+        lowered = statistics.text.lower()
+        phrases = [phrase for phrase in self._phrases if phrase in lowered]
+        try:
+            for line in statistics.lines:
+                bare = line.strip()
+                rule, edited = self._line(bare, phrases) if line else ("", "")
+                if rule:
+                    removed[rule] += len(line) + 1
+                    edits.setdefault(rule, (line, ""))
+                    continue
+                kept.append(edited)
+                if len(edited) != len(bare):
+                    removed["citation"] += len(bare) - len(edited)
+                    edits.setdefault("citation", (bare, edited))
+                if len(bare) != len(line):
+                    removed["blank"] += len(line) - len(bare)
+                    edits.setdefault("blank", (line, bare))
+        except _PageRejected as rejected:
+            return Verdict(str(rejected))
+        sentences = self._count(kept, language)
+        if sentences < self._options.sentences or not any(kept):
+            return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
+        if not removed:
+            return KEEP
+        text = normalise("\n".join(kept))
+        # Empty lines at the edges and between dropped lines go with them.
+        removed["blank"] += len(statistics.text) - len(text) - removed.total()
+        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)
+
+    def _line(self, line: str, phrases: list[str]) -> tuple[str, str]:
+        """Return the rule that drops a line, or an empty string; and the line without citations.
+
+        `phrases` are those that occur in the page at all: nearly always none.
+        """
+        options = self._options
+        if len(line) > options.word_chars and max(map(len, line.split())) > options.word_chars:
+            return "long_word", line
+        few = len(line.split(None, options.words_per_line)) < options.words_per_line
+        if options.citations and "[" in line:
+            line = _CITATION.sub("", line)
+        if options.terminal_punctuation and (not line.endswith(self._marks) or line.endswith("...")):
+            return "terminal_punctuation", line
+        if few:
+            return "few_words", line
+        said = self._said(line, phrases) if phrases else ""
+        if said == "lorem ipsum":
+            raise _PageRejected("lorem_ipsum")
+        if said == "javascript":
+            return "javascript", line
+        if options.curly_bracket and "{" in line:
+            raise _PageRejected("curly_bracket")
+        return ("policy" if said else ""), line
+
+    def _said(self, line: str, phrases: list[str]) -> str:
+        """Return the first of the phrases that the line contains."""
+        lowered = line.lower()
+        return next((phrase for phrase in phrases if phrase in lowered), "")
+
+    def _count(self, lines: list[str], language: str) -> int:
+        """Count the sentences of the lines, up to the number asked for."""
+        sentences = 0
+        for line in lines:
+            if sentences >= self._options.sentences:
+                break
+            sentences += len(self._sentences.starts(line, language))
+        return sentences

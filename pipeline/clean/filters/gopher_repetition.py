@@ -1,0 +1,73 @@
+"""Repetition rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class GopherRepetition:
+    """Rejects texts much of which repeats itself: lines, paragraphs, or runs of tokens.
+
+    40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
+    """
+
+    VERSION: ClassVar[int] = 2
+    reasons: ClassVar[tuple[str, ...]] = (
+        "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac",
+        *(f"top_{n}_gram" for n in (2, 3, 4)), *(f"duplicated_{n}_n_grams" for n in range(5, 11)),
+    )  # fmt: skip
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Thresholds, as published."""
+
+        paragraphs: Share = 0.3
+        """largest share of paragraphs that copy an earlier one, 0 to 1"""
+        paragraph_chars: Share = 0.2
+        """largest share of characters in such paragraphs, 0 to 1"""
+        lines: Share = 0.3
+        """largest share of lines that copy an earlier one, 0 to 1"""
+        line_chars: Share = 0.2
+        """largest share of characters in such lines, 0 to 1"""
+        top_ngrams: dict[Annotated[int, Field(ge=2, le=4)], Share] = field(
+            default_factory=lambda: {2: 0.2, 3: 0.18, 4: 0.16}
+        )
+        """n, 2 to 4, to the largest share of characters in the most frequent n-gram, 0 to 1"""
+        duplicate_ngrams: dict[Annotated[int, Field(ge=5, le=10)], Share] = field(
+            default_factory=lambda: {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
+        )
+        """n, 5 to 10, to the largest share of characters in n-grams met before, 0 to 1"""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict of the first measure over its threshold; the cheapest run first."""
+        for reason, share, threshold in self._measures(statistics):
+            if share > threshold:
+                return Verdict(reason, f"{share:.3f} > {threshold}")
+        return KEEP
+
+    def _measures(self, statistics: TextStatistics) -> Iterator[tuple[str, float, float]]:
+        options, size = self._options, max(1, len(statistics.text))
+        paragraphs = statistics.duplicate_paragraphs
+        yield "dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs
+        yield "dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars
+        lines = statistics.duplicate_lines
+        yield "dup_line_frac", lines.copies / max(1, lines.pieces), options.lines
+        yield "dup_line_char_frac", lines.copied_chars / size, options.line_chars
+        for n, threshold in sorted(options.top_ngrams.items()):
+            yield f"top_{n}_gram", statistics.top_ngram_chars(n) / size, threshold
+        for n, threshold in sorted(options.duplicate_ngrams.items()):
+            yield f"duplicated_{n}_n_grams", statistics.duplicate_ngram_chars(n) / size, threshold

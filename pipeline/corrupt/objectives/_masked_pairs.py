@@ -1,0 +1,194 @@
+"""The masked pair: two framed segments, `[CLS] a [SEP] b [SEP]`, masked together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_class
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.synonyms import MASK_SYNONYMS
+from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    MASKED_FEATURES,
+    MaskShare,
+    MaxLabels,
+    RandomShare,
+    check_shares,
+    choose_tokens,
+    labels_put_back,
+    mask_tokens,
+    maskable_tokens,
+)
+from clozeline.pipeline.group.groupings import GroupingSpec
+from clozeline.pipeline.kernels.ragged import IdSet
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, offsets_of, roles
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+
+FRAME_TOKENS: Final = 3
+"""Tokens of the frame of a pair."""
+SHORT_RATE: Final = 0.1
+"""Share of windows that are shorter than a full row."""
+_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and after [SEP]")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Two segments a row.
+
+    Args:
+        pool: arrays of ids that, laid end to end, both are cut from.
+        starts: where each segment starts in them, shape [rows, 2].
+        lengths: its tokens, at least one, shape [rows, 2].
+        extra_features: further features of the rows.
+    """
+
+    pool: tuple[NDArray[Any], ...]
+    starts: Int64
+    lengths: Int64
+    extra_features: Mapping[str, Ragged]
+
+
+@options_class(frozen=True, kw_only=True, config=STRICT)
+class MaskedPairOptions:
+    """Length and masks of a pair."""
+
+    RENAMED: ClassVar = {"rate": "mask_rate"}
+    SYNONYMS: ClassVar = MASK_SYNONYMS
+    max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
+    mask_rate: Annotated[
+        Rate, Field(description="Share of the maskable tokens of both segments that become labels.")
+    ] = 0.15
+    mask_share: MaskShare = 0.8
+    random_share: RandomShare = 0.1
+    max_labels: MaxLabels = None
+
+    def __post_init__(self) -> None:
+        """Check what concerns several options."""
+        if self.mask_rate == 0:
+            raise ValueError("mask_rate 0 leaves no label; expected more than 0")
+        check_shares(self.mask_share, self.random_share)
+
+
+class MaskedPair(Objective, ABC):
+    """Masked LM over two segments; a subclass says which (`pairs`), and may add features after `segment_starts`."""
+
+    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+
+    def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.special = IdSet(vocabulary.special)
+        self.pair_length = options.max_length - FRAME_TOKENS
+        self._frame_ids = np.array([self.id_of("cls"), self.id_of("sep")], vocabulary.id_dtype)
+        self._mask = self.id_of("mask")
+        self._rate = parts_per_million(options.mask_rate)
+        self._mask_ppm, self._random_ppm = (
+            parts_per_million(options.mask_share),
+            parts_per_million(options.random_share),
+        )
+        self.features = (*MASKED_FEATURES, _SEGMENT_STARTS, *self.pair_features())
+
+    @abstractmethod
+    def pair_features(self) -> tuple[Feature, ...]:
+        """Return the features beside those of masked LM and `segment_starts`."""
+
+    @abstractmethod
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Return the segments of every row."""
+
+    def budget(self, maskable: Int64) -> Int64:
+        """Return the number of labels of each row, from its number of maskable tokens."""
+        return count(maskable, self._rate, maskable if self.options.max_labels is None else self.options.max_labels)
+
+    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+        """Return flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
+        if any(self.special.meets(ids) for ids in pairs.pool):
+            return choose_tokens(keys, rows, self.special, self.budget)
+        sizes = pairs.lengths.sum(axis=1)
+        chosen = choose(keys, sizes, self.budget(sizes))
+        places = chosen.values.astype(np.int64)
+        places += places >= np.repeat(pairs.lengths[:, 0], chosen.lengths)
+        return Ragged(places + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets)
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Make the pairs, then mask both segments together."""
+        keys = draws.keys(self.label)
+        pairs = self.pairs(samples, keys)
+        rows = self._framed_pairs(pairs)
+
+        def replacement_ids(original: Ragged) -> NDArray[Any]:
+            return roles(
+                keys, original, mask=self._mask, replaceable=self.vocabulary.replaceable, mask_ppm=self._mask_ppm,
+                random_ppm=self._random_ppm,
+            )  # fmt: skip
+
+        columns = mask_tokens(rows, self.select(keys, rows, pairs), replacement_ids)
+        seconds = np.zeros((len(rows), 2), np.uint16)
+        seconds[:, 1] = pairs.lengths[:, 0] + 2
+        return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
+
+    def _framed_pairs(self, pairs: Pairs) -> Ragged:
+        """Return `[CLS] a [SEP] b [SEP]` for every row, in one gather."""
+        cls = sum(map(len, pairs.pool))
+        sep = cls + 1
+        starts = np.empty((len(pairs.starts), 5), np.int64)
+        lengths = np.ones_like(starts)
+        starts[:, 0], starts[:, 2], starts[:, 4] = cls, sep, sep
+        starts[:, 1::2], lengths[:, 1::2] = pairs.starts, pairs.lengths
+        values = segments(np.concatenate((*pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
+        return Ragged(values, offsets_of(lengths.sum(axis=1)))
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `[CLS] x [SEP]`: the frame of one segment."""
+        return np.concatenate((self._frame_ids[:1], ids, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
+
+    def framed_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        """Return `[CLS] a [SEP] b [SEP]` for one row."""
+        return np.concatenate((self.framed(first), second, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
+
+    def segments_of(self, row: NDArray[Any], example: Example) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the two segments of a framed row, without the frame.
+
+        Raises:
+            ValueError: the frame is not where `segment_starts` says.
+        """
+        second = int(example["segment_starts"][1])
+        frame = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
+        if frame != self._frame_ids[[0, 1, 1]].tolist():
+            raise ValueError(f"objective '{self.label}': no pair of segments with the second at {second}, but {frame}")
+        return row[1 : second - 1], row[second:-1]
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a frame that is not where `segment_starts` says is an error."""
+        original = labels_put_back(example)
+        self.segments_of(original, example)
+        return original
+
+    def without_text(self, skips: NDArray[np.uint8], maskable: Int64) -> NDArray[np.uint8]:
+        """Skip rows that have nothing to mask."""
+        skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
+        return skips
+
+
+def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
+    """Return tokens of each row that are not special."""
+    return np.diff(maskable_tokens(ids, special)[1])
+
+
+def window_grouping(objective: Objective, length: int, short_rate: float = SHORT_RATE) -> GroupingSpec:
+    """Return the spec of windows of `length` tokens of one document, each with a partner from another.
+
+    Raises:
+        ConfigurationError: rows would be empty, or longer than `longest_row`.
+    """
+    spec = objective.grouped("sentence_pair", length)
+    return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": True})

@@ -1,0 +1,153 @@
+"""Causal language modelling: predict each token from those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
+from clozeline.pipeline.group.groupings import MinimumRow, starts_feature
+from clozeline.pipeline.kernels.ragged import after_head, framed, scalars
+from clozeline.pipeline.kernels.sampling import within
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_LEFT_TO_RIGHT: Final = 1
+_ROW: Final = Feature("input_ids", "ids", 1, "the row")
+_FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
+    "decoder": (_ROW,),
+    "encoder": (_ROW, Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i")),
+    "encoder_decoder": (
+        Feature("input_ids", "ids", 1, "</s> alone: nothing is given"),
+        Feature("target_ids", "ids", 1, "the row"),
+    ),
+}
+_LANGUAGE: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
+
+
+class CausalLM(Objective):
+    """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165).
+
+    Packed rows stay as they are, separators inside; a document is framed `x </s>`, with `<s>` first where asked for.
+    Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
+    target; with `cross_documents: false` there is one `</s>` for each document. An encoder reads the row framed as
+    masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1), so that causal and masked sets share
+    samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids` [L] (and `target_ids`,
+    `attention`, `languages`, `document_starts`, `target_document_starts`). No other place is stored, so rows may have
+    any length.
+
+    Example (document):
+        input   The kitten is chasing </s>
+        labels  kitten is chasing </s>, none for the last
+    """
+
+    name: ClassVar[str] = "causal_lm"
+    VERSION: ClassVar[int] = 1
+    longest_row: ClassVar[int | None] = None
+    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of causal LM."""
+
+        architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
+        """Model that reads the rows."""
+        max_length: Annotated[int, Field(ge=2)] = 1024
+        """Tokens in a full row, frame included."""
+        grouping: Literal["packed", "document"] = "packed"
+        """Grouping to read."""
+        separator: Literal["none", "sep", "eos"] = "eos"
+        """Special token between the documents of packed rows."""
+        add_bos: bool = False
+        """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
+        cross_documents: bool = True
+        """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input of an encoder-decoder."""
+        languages: bool = False
+        """Store the language of each row, for encoders with language embeddings (XLM); needs `grouping: document`."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if self.add_bos and self.grouping == "packed":
+                raise ValueError("add_bos concerns document rows; packed rows stay as they are")
+            if self.add_bos and self.architecture == "encoder":
+                raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
+            if not self.cross_documents and self.grouping != "packed":
+                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+            if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
+                raise ValueError("languages: true is for an encoder, and needs grouping: document")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._head, self._tail = self._frame_ids()
+        frame_tokens = (self._head is not None) + (self._tail is not None)
+        self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens, options.separator)
+        self.minimum = MinimumRow(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
+        if options.architecture == "encoder_decoder":
+            self._eos = self.id_of("eos")
+            self.frame = Frame("right", self.id_of(options.decoder_start))
+        elif options.architecture == "encoder":
+            self.frame = Frame(predict_from="previous")
+        # The class names the heads of all architectures, an objective those of its own.
+        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
+        sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
+        starts = tuple(starts_feature(one.name, self.content_length, one.description) for one in sides)
+        self.features = features if options.cross_documents else (*features, *starts)
+
+    def _frame_ids(self) -> tuple[int | None, int | None]:
+        """Return the special ids before and after a row's content."""
+        options = self.options
+        if options.architecture == "encoder":
+            return self.id_of("cls"), self.id_of("sep")
+        eos = self.id_of("eos")
+        return self.id_of("bos") if options.add_bos else None, None if options.grouping == "packed" else eos
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Frame the rows where they are documents or an encoder reads them."""
+        ids = samples.columns["ids"]
+        rows = ids if self._head is None and self._tail is None else framed(ids, self._head, self._tail)
+        if self.options.architecture == "encoder_decoder":
+            sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
+            if self.options.cross_documents:
+                return {"input_ids": sources, "target_ids": rows}
+            return self._apart(rows, samples.columns["document_starts"])
+        columns = {"input_ids": rows}
+        if self.options.architecture == "encoder":
+            columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
+        if self.options.languages:
+            columns["languages"] = scalars(samples.fixed["language"], np.uint8)
+        if not self.options.cross_documents:
+            columns["document_starts"] = after_head(samples.columns["document_starts"], int(self._head is not None))
+        return columns
+
+    def _apart(self, rows: Ragged, documents: Ragged) -> dict[str, Ragged]:
+        """Return one `</s>` for each document beside the row."""
+        numbers = within(documents.lengths)
+        return {
+            "input_ids": Ragged(np.full_like(numbers, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
+            "target_ids": rows,
+            "document_starts": Ragged(numbers.astype(documents.values.dtype), documents.offsets),
+            "target_document_starts": documents,
+        }
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the row as the example holds it."""
+        head = [] if self._head is None else [self._head]
+        tail = [] if self._tail is None else [self._tail]
+        return np.concatenate((head, ids, tail)).astype(self.vocabulary.id_dtype)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Return the row itself."""
+        return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]

@@ -1,0 +1,120 @@
+"""Composition: several corruptions in one sample, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, to_plain
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.rows import ExampleBatch, Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import Chosen, OneOf, choose
+
+
+def _bart() -> list[Chosen]:
+    return [choose("clozeline.pipeline.corrupt.objectives", name) for name in ("sentence_reordering", "text_infilling")]
+
+
+class Composition(DenoisingPair):
+    """BART's combination (arXiv 1910.13461 §2.2, §5): steps in order, the target is the uncorrupted original.
+
+    Each step draws with its own name, so adding one never changes what another draws; its budget counts its own
+    input. A step that cannot apply (one sentence, one token) lets the row pass. Features: `input_ids`, `target_ids`,
+    and each step's noise, prefixed by its name: `text_infilling_span_starts`.
+
+    Example (order 1, 0, then the span success . Hard; frames left out):
+        target   Hard work leads to success . Success brings happiness .
+        step 1   Success brings happiness . Hard work leads to success .
+        input    Success brings [MASK] work leads to success .
+    """
+
+    name: ClassVar[str] = "composition"
+    VERSION: ClassVar[int] = 1
+    draws_by_label: ClassVar[bool] = False
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of a composition."""
+
+        steps: Annotated[
+            list[Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]], Field(min_length=1)
+        ] = field(default_factory=_bart)  # fmt: skip
+        """Denoising objectives with their options, frame and grouping excepted: structure, then deletion or
+        reordering, then masking or infilling"""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        self.isolates = all(getattr(chosen.type, "isolates", False) for chosen in options.steps)
+        super().__init__(options, vocabulary, label)
+        self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
+        names = [step.label for step in self.steps]
+        ranks = [step.composition_rank for step in self.steps]
+        if len(set(names)) < len(names):
+            raise self.refuse_options(f"steps {names}: each may occur once")
+        if ranks != sorted(ranks):
+            raise self.refuse_options(
+                f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
+            )
+        self.noise_features = tuple(
+            replace(feature, name=f"{step.label}_{feature.name}")
+            for step in self.steps
+            for feature in step.noise_features
+        )
+
+    def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
+        if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
+            raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
+        frame, given = to_plain(PairOptions()), to_plain(chosen.options)
+        changed = sorted(key for key in frame if given[key] != frame[key])
+        if changed:
+            raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")
+        step: DenoisingPair = chosen.build(vocabulary, chosen.name)
+        return step
+
+    @staticmethod
+    def _noise_of(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
+        return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Run the steps; each reads the sentence starts that the step before it gives."""
+        noise: dict[str, Ragged] = {}
+        for step in self.steps:
+            ids, step_noise = step.noise(text, draws)
+            noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
+            if step is self.steps[-1]:
+                return ids, noise
+            documents = text.document_starts
+            if documents is not None:
+                documents = step.documents_after(documents, text, step_noise)
+            text = TokenRows(ids, step.starts_after(text, step_noise), documents)
+        raise AssertionError("a composition has steps")
+
+    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return the starts after all steps; only the last that isolates documents changes the number of tokens."""
+        for step in self.steps:
+            documents = step.documents_after(documents, text, self._noise_of(step, noise))
+        return documents
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Return the number of rows that each step let pass."""
+        passed = {step.label: step.passed(self._noise_of(step, examples.columns)) for step in self.steps}
+        return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Raise NotImplementedError: a composition is never a step."""
+        raise NotImplementedError("a composition is never a step")
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Undo the steps backwards."""
+        for step in reversed(self.steps):
+            content = step.undo(content, self._noise_of(step, noise), length)
+        return content

@@ -1,0 +1,74 @@
+"""Corrective language modelling: copy or correct every token of a row, and know a crop of it among others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
+from clozeline.pipeline.corrupt.objectives.replaced_token_detection import ReplacedTokenDetection
+from clozeline.pipeline.kernels.ragged import scalars
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import CROPS, below, words
+
+
+class CorrectiveLM(ReplacedTokenDetection):
+    """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
+
+    The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the m content tokens
+    that are not special become [MASK]. In training the generator's samples replace them, and the model copies or
+    corrects every token. Without a generator the replacements are drawn here, as in replaced-token detection. The
+    second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It leaves out c = round half up of
+    crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM,
+    `crop_start` and `crop_length` in content tokens.
+
+    Example (crop_rate 0.1: 9 of 10 from 1; mask_rate 0.2, so 2 of 10):
+        x       a b c d e f g h i j
+        input   [CLS] a b [MASK] d e f g [MASK] i j [SEP]
+        view    [CLS] b c d e f g h i j [SEP]
+    """
+
+    name: ClassVar[str] = "corrective_lm"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
+    own_features = (
+        *MASKED_FEATURES,
+        Feature("crop_start", "uint16", 0, "first content token of the second view"),
+        Feature("crop_length", "uint16", 0, "content tokens of the second view"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ReplacedTokenDetection.Options):
+        """Parameters of corrective LM."""
+
+        crop_rate: Rate = 0.1
+        """Share of the content tokens that the second view leaves out."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._crop = parts_per_million(options.crop_rate)
+
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Draw the crop over the content, without the frame."""
+        lengths = samples.columns["ids"].lengths
+        left_out = count(lengths, self._crop, lengths - 1)
+        start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
+        return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a crop that does not lie inside the content is an error."""
+        original = super().invert(example)
+        start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
+        if not 1 <= length <= content - start:
+            raise ValueError(f"objective '{self.label}': a crop of {length} tokens from {start} of {content}")
+        return original

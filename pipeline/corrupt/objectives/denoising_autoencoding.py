@@ -1,0 +1,70 @@
+"""Denoising autoencoding: tokens become [MASK] one for one, and the decoder writes the whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose
+from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
+
+
+class DenoisingAutoencoding(DenoisingPair):
+    """Token masking of BART (arXiv 1910.13461 §2.2).
+
+    k = max(1, round half up of mask_rate x n) of the n tokens become [MASK]. Features: `input_ids` [n + 2],
+    `target_ids` [n + 1], `noise_positions` [k] in content tokens.
+
+    Example (mask_rate 0.25, so 2 of 8; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The puppies are [MASK] outside [MASK] house .
+    """
+
+    name: ClassVar[str] = "denoising_autoencoding"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 2
+    isolates = True
+    noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of denoising autoencoding."""
+
+        RENAMED: ClassVar = {"rate": "mask_rate"}
+        mask_rate: Rate = 0.15
+        """Share of tokens that become [MASK]; 1.0 leaves a language model with a blind encoder."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._mask = self.id_of("mask")
+        self._rate = parts_per_million(options.mask_rate)
+        if self._rate == 0:
+            raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Put one [MASK] in the place of each chosen token."""
+        ids = text.ids
+        masked = count(ids.lengths, self._rate)
+        chosen = choose(draws.keys(self.label), ids.lengths, masked)
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]].copy()
+        values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask
+        return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return the same starts."""
+        return text.sentence_starts
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Mark the masked tokens as lost."""
+        restored = content.copy()
+        restored[noise["noise_positions"]] = LOST
+        return restored

@@ -1,0 +1,66 @@
+"""Document rotation: find where the document starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
+from clozeline.pipeline.rows import Feature, Ragged, segments
+from clozeline.seeding import ORDERS, below, words
+
+
+class DocumentRotation(DenoisingPair):
+    """Document rotation of BART (arXiv 1910.13461 §2.2): r tokens move from the front to the end, r uniform in 1..n-1.
+
+    Never the identity; a row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1],
+    `rotation` (one value).
+
+    Example (r = 2; frames left out):
+        target  Hard work leads to success . Success brings happiness .
+        input   leads to success . Success brings happiness . Hard work
+    """
+
+    name: ClassVar[str] = "document_rotation"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 0
+    minimum = MinimumRow(tokens=2)
+    noise_features = (Feature("rotation", "uint16", 0, "content tokens moved from the front to the end"),)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of document rotation."""
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Put the second segment of each row first."""
+        ids, lengths = text.ids, text.ids.lengths
+        word = words(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
+        rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
+        starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
+        sizes = np.stack((lengths - rotation, rotation), axis=1)
+        rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets - ids.offsets[0])
+        return rotated, {"rotation": scalars(rotation, np.uint16)}
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Rotate the starts likewise; a sentence that was cut makes two."""
+        starts, lengths = text.sentence_starts, text.ids.lengths
+        moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)
+        moved += np.where(moved < 0, np.repeat(lengths, starts.lengths), 0)
+        offsets = text.ids.offsets - text.ids.offsets[0]
+        return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
+
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Return the number of rows of one token."""
+        return int((noise["rotation"].values == 0).sum())
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Rotate right."""
+        return np.roll(content, int(noise["rotation"][0]))

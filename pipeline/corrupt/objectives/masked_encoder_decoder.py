@@ -1,0 +1,47 @@
+"""Masked LM of an encoder-decoder: the decoder writes the masked tokens at their places, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Frame
+from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
+from clozeline.pipeline.vocabulary import Vocabulary
+
+
+class MaskedEncoderDecoder(MaskedRow):
+    """BERT-style denoising of an encoder-decoder (T5's comparison, arXiv 1910.10683 §3.3; the masks of 1810.04805).
+
+    Rows are masked as in masked LM. At place t the decoder reads the token at t - 1 if that token is a label, else
+    [MASK] (`<s>` at t = 0), and its loss counts labels only. With `mask_share` 1 every label is a [MASK]; with
+    `mask_rate` 1 as well, the model is a language model with a blind encoder. Features: `input_ids` [n + 2],
+    `label_positions` and `label_ids` [K]. With `cross_documents: false`, `<s>` opens each document of a packed row.
+
+    Example (mask_rate 0.25, so 2 of 8; roles both [MASK]):
+        input   [CLS] The puppies are [MASK] outside [MASK] house . [SEP]
+        target  4 frolicking, 6 the
+        decoder <s> and [MASK], but frolicking at 5 and the at 7
+    """
+
+    name: ClassVar[str] = "masked_encoder_decoder"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RoleOptions):
+        """Parameters of masked LM of an encoder-decoder."""
+
+        grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
+        """Special token that opens the decoder's input; added when batches are built, never stored."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.frame = Frame("right", self.id_of(options.decoder_start))

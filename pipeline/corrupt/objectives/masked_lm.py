@@ -1,0 +1,169 @@
+"""Masked language modelling: BERT's 80/10/10 masks over single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Frame
+from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, Attention, attention_columns
+from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    MASKED_FEATURES,
+    WEIGHT_FEATURES,
+    Budget,
+    FrequencyExponent,
+    MaskedRow,
+    RoleOptions,
+    RowGrouping,
+    choose_tokens,
+    frequency_times,
+    maskable_tokens,
+)
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import scalars
+from clozeline.pipeline.kernels.rates import Rate, count_between, parts_per_million
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, RATES, below, words
+
+_LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RateRange:
+    """A rate that is drawn for each row."""
+
+    uniform: tuple[Rate, Rate]
+    """lowest and highest share; every number of labels between them has the same probability, and is at least 1"""
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        if not self.uniform[0] < self.uniform[1]:
+            raise ValueError(f"uniform {list(self.uniform)}: expected the lowest share before a higher one")
+
+
+class MaskedLM(MaskedRow):
+    """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
+
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are labels, chosen without
+    replacement. Each becomes [MASK], a random id or itself, by its own draw. Features: the framed row
+    `[CLS] x [SEP]` of L tokens, K label positions in it (ascending) and the K original ids. UniLM (arXiv 1905.03197)
+    restricts what a place may read: then `attention` and `prefix_length` say how; the labels do not depend on it. The
+    prefix ends at any place with content on both sides, each equally likely, so such a row needs two tokens.
+
+    With `frequency_exponent` e the k labels are drawn one after the other among those that are left, each with a weight
+    of 1 / count^e, where count is the token's in the corpus, 0 counting as 1 (XLM: arXiv 1901.07291 §3.3, e = 0.5).
+
+    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, evenly spread over its variants, as in the likelihood
+    bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
+    token. With `predict_from: previous` a model predicts the label at place i from place i - 1 (masked next-token
+    prediction: arXiv 2410.24159).
+
+    Example (mask_rate 0.5, so 2 of 4; roles unchanged, [MASK]):
+        x       It is raining .
+        input   [CLS] It is [MASK] . [SEP]
+        labels  1 It, 3 raining
+    """
+
+    name: ClassVar[str] = "masked_lm"
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RoleOptions):
+        """Parameters of masked LM."""
+
+        mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
+        """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
+        frequency_exponent: FrequencyExponent = 0.0
+        predict_from: Literal["same", "previous"] = "same"
+        """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
+        attention: Attention = "bidirectional"
+        """Places that a place may read (UniLM); all but `bidirectional` are stored with the row."""
+        grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
+        """Grouping to read; sentence_pair: the windows of next sentence prediction without partners, for a mixture with
+        it."""
+        languages: bool = False
+        """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            super().__post_init__()
+            if not self.cross_documents and self.grouping == "sentence_pair":
+                raise ValueError("cross_documents: false concerns packed rows; a window holds one document")
+            if self.languages and self.grouping != "document":
+                raise ValueError("languages: true needs grouping: document; other rows hold several languages")
+            if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
+                raise ValueError("max_labels is not for a range of rates, whose upper end bounds the labels")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
+        attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
+        languages = _LANGUAGE_FEATURES if options.languages else ()
+        self.own_features = (*MASKED_FEATURES, *weights, *attention, *languages)
+        self.frame = Frame(predict_from=options.predict_from)
+        if options.grouping == "sentence_pair":
+            self.grouping = window_grouping(self, self.grouping.length)
+        if options.attention == "prefix":
+            self.minimum = MinimumRow(tokens=2)
+
+    def budget(self, draws: Draws, maskable: Int64) -> Int64:
+        """Return the number of labels of each row; a range of rates draws it."""
+        rates = self.options.mask_rate
+        if not isinstance(rates, RateRange):
+            return super().budget(draws, maskable)
+        lowest, highest = map(parts_per_million, rates.uniform)
+        return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
+
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+        """Return flat places in `ids` of the labels, by the weights of `frequency_exponent`."""
+        return choose_tokens(keys, ids, self.special, budget, self._mean_times)
+
+    @cached_property
+    def _mean_times(self) -> NDArray[np.float64] | None:
+        """Return the inverse weight of each id; only drawing needs the counts."""
+        return frequency_times(self, self.options.frequency_exponent)
+
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Return the rows' weights, attention and languages, where they are declared."""
+        languages = {"languages": scalars(samples.fixed["language"], np.uint8)} if self.options.languages else {}
+        return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys), **languages}
+
+    def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
+        """Return the weight of each label's loss, and what the row adds to the divisor of the sum."""
+        if not isinstance(self.options.mask_rate, RateRange):
+            return {}
+        counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
+        return {"label_weight": scalars(counts / labels, np.float32), "label_count": scalars(counts, np.uint16)}
+
+    def _attention(self, samples: SampleBatch, keys: UInt64) -> Mapping[str, Ragged]:
+        """Return the mode of attention, and where its prefix ends in the framed row."""
+        attention = self.options.attention
+        if attention == "bidirectional":
+            return {}
+        prefix = np.zeros(len(samples), dtype=np.int64)
+        if attention == "prefix":
+            cuts = samples.columns["ids"].lengths - 1
+            prefix = 2 + below(words(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
+        return attention_columns(attention, prefix)
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return the tokens of partners, if the windows have them."""
+        return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a label without a previous place, where it is predicted from there, is an error."""
+        original = super().invert(example)
+        if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
+            raise ValueError(f"objective '{self.label}': a label at place 0 has no previous place to be predicted from")
+        return original

@@ -1,0 +1,163 @@
+"""MASS: one fragment of the text is masked for the encoder, and the decoder writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
+from clozeline.pipeline.kernels.ragged import IdSet, after_head, framed, scalars, span_mask
+from clozeline.pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import draw, offsets_of, roles, rows_of, running
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import SLOTS, below
+
+
+class Mass(Objective):
+    """Masked sequence to sequence of MASS (arXiv 1905.02450).
+
+    One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the encoder's row
+    `[CLS] x [SEP]`. Each of its tokens draws what it becomes: [MASK], a random id or itself. The decoder predicts the
+    fragment alone, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input
+    is the token before the fragment, then the fragment shifted right, at the encoder's positions. An encoder predicts
+    the fragment as labels: `label_positions`, `label_ids` [k]. With `cross_documents: false`, each document of a packed
+    row has a fragment of its own: `target_ids` holds them one after another, `target_start` has a place for each.
+
+    Example (mask_rate 0.5, so 3 of 6; start 3; roles all [MASK]):
+        input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
+        target  is chasing the
+    """
+
+    name: ClassVar[str] = "mass"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of MASS."""
+
+        RENAMED: ClassVar = {"rate": "mask_rate"}
+        architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"
+        """`encoder` stores the fragment as labels of a masked LM."""
+        max_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full row, [CLS] and [SEP] included."""
+        mask_rate: Rate = 0.5
+        """Share of the tokens in the fragment; 1.0 leaves a decoder alone."""
+        mask_share: Rate = 0.8
+        """Share of the fragment's tokens that become [MASK]."""
+        random_share: Rate = 0.1
+        """Share of the fragment's tokens that become a random id; the rest stays as it is."""
+        edge_share: Rate = 0.0
+        """Probability that the fragment opens the row, and as much that it ends it (published: 0.2); 0 to 0.5."""
+        grouping: Literal["document", "packed"] = "document"
+        """Grouping to read."""
+        cross_documents: bool = True
+        """Take one fragment of a packed row; false takes one of each document, and stores where documents start."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if not self.cross_documents and self.grouping == "document":
+                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+            check_shares(self.mask_share, self.random_share)
+            if self.mask_rate == 0:
+                raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
+            if 2 * parts_per_million(self.edge_share) > MILLION:
+                raise ValueError(f"edge_share {self.edge_share} counts for both ends; expected at most 0.5")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._cls, self._sep, self._mask = self.id_of("cls"), self.id_of("sep"), self.id_of("mask")
+        self._reserved = IdSet(vocabulary.reserved)
+        self._rate = parts_per_million(options.mask_rate)
+        self._edge_ppm = parts_per_million(options.edge_share)
+        self.grouping = self.grouped(options.grouping, options.max_length - 2)
+        # The class names the heads of both architectures, an objective those of its own.
+        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        apart = not options.cross_documents
+        if options.architecture == "encoder":
+            self.features = (*MASKED_FEATURES, *DOCUMENT_FEATURES[:1]) if apart else MASKED_FEATURES
+            return
+        # A fragment at the front is preceded by [CLS], which therefore opens the decoder's input.
+        self.frame = Frame("right", self._cls)
+        self.features = (
+            Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
+            Feature("target_ids", "ids", 1, "the fragment"),
+            Feature("target_start", "uint16", 1 if apart else 0, "place in input_ids of the fragment's first token"),
+            *(DOCUMENT_FEATURES if apart else ()),
+        )
+
+    def _starts(self, drawn: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
+        """Return the index of the first token of each text's fragment, from two 32-bit words a text."""
+        last = lengths - taken
+        starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
+        if self._edge_ppm:
+            edge = below(drawn[:, 1], MILLION)
+            starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
+        return starts
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Take one span of each row and corrupt it in place."""
+        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+        texts = self._texts(samples)
+        lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
+        taken, row = count(lengths, self._rate), rows_of(texts)
+        drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
+        starts = 1 + texts.values + self._starts(drawn, lengths, taken)
+        rows = framed(ids, self._cls, self._sep)
+        inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
+        in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
+        fragments = Ragged(rows.values.compress(inside), offsets_of(in_row))
+        rows.values[inside] = roles(
+            keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
+            mask_ppm=parts_per_million(self.options.mask_share),
+            random_ppm=parts_per_million(self.options.random_share),
+        )  # fmt: skip
+        apart = {} if self.options.cross_documents else {"document_starts": after_head(texts, 1)}
+        if self.options.architecture == "encoder_decoder":
+            if apart:
+                apart["target_document_starts"] = Ragged(running(taken, texts.offsets).astype(np.uint16), texts.offsets)
+            begins = Ragged(starts.astype(np.uint16), texts.offsets)
+            return {"input_ids": rows, "target_ids": fragments, "target_start": begins, **apart}
+        places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
+        positions = Ragged(places.astype(np.uint16), fragments.offsets)
+        return {"input_ids": rows, "label_positions": positions, "label_ids": fragments, **apart}
+
+    def _texts(self, samples: SampleBatch) -> Ragged:
+        """Return where the texts of each row start that have a fragment each: its documents, or the row alone."""
+        if not self.options.cross_documents:
+            return samples.columns["document_starts"]
+        return scalars(np.zeros(len(samples)), np.uint16)
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `[CLS] x [SEP]`."""
+        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the fragment back."""
+        if self.options.architecture == "encoder":
+            return labels_put_back(example)
+        original, starts = example["input_ids"].copy(), example["target_start"].tolist()
+        heads = np.zeros(1, np.int64) if self.options.cross_documents else example["target_document_starts"]
+        for start, fragment in zip(starts, np.split(example["target_ids"], heads[1:]), strict=True):
+            if not 1 <= start <= len(original) - 1 - len(fragment):
+                raise ValueError(
+                    f"objective '{self.label}': a fragment of {len(fragment)} tokens at {start} does not lie inside "
+                    f"the frame of a row of {len(original)} tokens"
+                )
+            original[start : start + len(fragment)] = fragment
+        return original

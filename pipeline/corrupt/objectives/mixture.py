@@ -1,0 +1,199 @@
+"""Mixture: one of several objectives for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from operator import itemgetter
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, NamedObjective, Objective, Skip, side_by_side
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.group.groupings._parts import MOST_PARTS
+from clozeline.pipeline.kernels.rates import shares
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import choose
+
+_OF_ROWS: Final = frozenset({"sentence"})
+"""Heads with one label a row, in a column of its own: a row of a part without it has no such label."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class PartEntry(NamedObjective):
+    """One part. The objective's own options are beside these keys."""
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """share of the samples, relative to the other parts"""
+
+
+def _ul2() -> list[PartEntry]:
+    """Return the R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
+    spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
+             "X4": (0.5, 64.0)}  # fmt: skip
+    parts = [
+        PartEntry(label=label, objective=choose("clozeline.pipeline.corrupt.objectives", {
+            "name": "span_corruption", "mode": label[0], "noise_density": density,
+            "mean_noise_span_length": mean, "target_length": 512,
+        }))
+        for label, (density, mean) in spans.items()
+    ]  # fmt: skip
+    suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
+    return [*parts, PartEntry(label="S", objective=choose("clozeline.pipeline.corrupt.objectives", suffix))]
+
+
+class Mixture(Objective):
+    """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
+
+    Grouping draws the part of a sample from its uid alone, cuts the sample with that part's length and stores the part
+    in the column `part`. A part draws with its own label. Parts share architecture, frame, grouping and heads; some may
+    also judge their rows as pairs (`sentence`). Features are the union; those that a part lacks are empty. The default
+    is UL2's seven parts, of equal weight.
+
+    Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
+        part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>
+        part 1  <S> The puppies are frolicking </s>     ->  outside </s>
+    """
+
+    name: ClassVar[str] = "mixture"
+    VERSION: ClassVar[int] = 1
+    draws_by_label: ClassVar[bool] = False
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of a mixture."""
+
+        parts: Annotated[
+            list[Annotated[PartEntry, side_by_side(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
+        ] = field(default_factory=_ul2)  # fmt: skip
+        """Objectives with their options, `label` and `weight`"""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.parts = [self._build(entry, vocabulary) for entry in options.parts]
+        labels = [part.label for part in self.parts]
+        if len(set(labels)) < len(labels):
+            raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
+        for what in ("architecture", "frame"):
+            self._require_equal(what, [getattr(part, what) for part in self.parts])
+        self._require_equal(
+            "heads", [tuple(head for head in part.heads if head not in _OF_ROWS) for part in self.parts]
+        )
+        self._require_equal("kind of loss", [_weighted(part) for part in self.parts])
+        specs = [part.grouping for part in self.parts]
+        self._require_equal("grouping", [(spec.name, spec.separator, spec.options) for spec in specs])
+        first, lengths = self.parts[0], [spec.length for spec in specs]
+        self.architecture, self.frame = first.architecture, first.frame
+        self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
+        self.minimum = MinimumRow(min(p.min_tokens for p in self.parts), min(p.min_sentences for p in self.parts))
+        self.invertible = all(part.invertible for part in self.parts)
+        rates = shares([entry.weight for entry in options.parts])
+        mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
+        rest = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))
+        self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, rest)
+        self.features = self._union()
+
+    def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
+        if entry.objective.type is Mixture:
+            raise self.refuse_options("a mixture cannot be a part of a mixture; list its parts")
+        part: Objective = entry.build(vocabulary)
+        if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
+            raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
+        if any(feature.name == "document_starts" for feature in part.features):
+            raise self.refuse_options(f"part '{part.label}': cross_documents: false is not for parts of a mixture")
+        return part
+
+    def _require_equal(self, what: str, values: list[Any]) -> None:
+        other = next((index for index, value in enumerate(values) if value != values[0]), None)
+        if other is not None:
+            raise self.refuse_options(
+                f"parts must share one {what}: '{self.parts[0].label}' has {values[0]}, '{self.parts[other].label}' "
+                f"has {values[other]}"
+            )
+
+    def _union(self) -> tuple[Feature, ...]:
+        """Return the features of all parts, by first appearance."""
+        features: dict[str, Feature] = {}
+        for part in self.parts:
+            for feature in part.features:
+                known = features.setdefault(feature.name, feature)
+                if (known.dtype, known.rank) != (feature.dtype, feature.rank):
+                    raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
+        return tuple(features.values())
+
+    def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
+        """Return rows of each part."""
+        of_part = samples.fixed["part"]
+        if len(of_part) and int(of_part.max()) >= len(self.parts):
+            raise ValueError(f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
+                             f"{len(self.parts)}; group the samples for this mixture")  # fmt: skip
+        return [np.flatnonzero(of_part == number) for number in range(len(self.parts))]
+
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Let each part screen its own rows."""
+        for part, rows in zip(self.parts, self._rows(samples), strict=True):
+            chosen = rows[skips[rows] == Skip.NONE]
+            if len(chosen):
+                skips[chosen] = part.screen(samples.take(chosen))
+        return skips
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Let each part corrupt its own rows, then put them back in order."""
+        rows = self._rows(samples)
+        pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
+        for part, chosen in zip(self.parts, rows, strict=True):
+            part_draws = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
+            columns = part.kernel(samples.take(chosen), part_draws) if len(chosen) else {}
+            for feature in self.features:
+                column = columns.get(feature.name)
+                pieces[feature.name].append(self._empty(feature, len(chosen)) if column is None else column)
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        return {name: Ragged.concatenate(columns).take(order) for name, columns in pieces.items()}
+
+    def _empty(self, feature: Feature, rows: int) -> Ragged:
+        dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
+        return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
+
+    def _part_of(self, example: Example) -> tuple[Objective, Example]:
+        """Return the part that made an example, and the example as that part makes them."""
+        part = self.parts[int(example.fixed["part"])]
+        return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Frame the row as the first part does."""
+        return self.parts[0].framed(ids)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return the original that the example's part gives."""
+        part, part_example = self._part_of(example)
+        return part.original(sample, part_example)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Undo the example's part."""
+        part, part_example = self._part_of(example)
+        return part.uncorrupt(part_example)
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return what the parts leave out, each of its own rows."""
+        pairs = zip(self.parts, self._rows(samples), strict=True)
+        return sum(part.unused(samples.take(rows), examples.take(rows)) for part, rows in pairs)
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Return the number of examples of each part."""
+        rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
+        return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
+
+
+def _weighted(part: Objective) -> str:
+    """Return whether the labels of a part have weights; a batch cannot tell an absent weight from none."""
+    return "with weights" if any(feature.name == "label_weight" for feature in part.features) else "without weights"

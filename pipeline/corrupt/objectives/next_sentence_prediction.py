@@ -1,0 +1,137 @@
+"""Next sentence prediction: does the second segment follow the first, or is it from another document."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, attention_columns
+from clozeline.pipeline.corrupt.objectives._masked_pairs import (
+    FRAME_TOKENS,
+    SHORT_RATE,
+    MaskedPair,
+    MaskedPairOptions,
+    Pairs,
+    maskable_lengths,
+    window_grouping,
+)
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import scalars
+from clozeline.pipeline.kernels.rates import Rate
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, below, words
+
+_LABEL: Final = Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's")
+
+
+class NextSentencePrediction(MaskedPair):
+    """Next sentence prediction of BERT (arXiv 1810.04805 §3.1) with its masked LM.
+
+    A row is a window of t tokens in s sentences, with a partner of u < t tokens from another document. A is the first
+    a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
+    partner (label 1), and both are cut to min(t - |A|, u) tokens: the lengths say nothing about the label. Then the
+    pair is masked as in masked LM. Features: those of masked LM, `segment_starts` [2], `sentence_label`.
+
+    With `attention: prefix` B is all that follows A in the window, and there is nothing to predict about the pair: the
+    places of A and its frame read each other, those of B read A and what is before them (UniLM's sequence to sequence:
+    arXiv 1905.03197 §2.3). `attention` and `prefix_length` stand in the place of `sentence_label`.
+
+    Example (before the masks):
+        window   It is raining . | I need an umbrella .        partner  Apples grow on trees .
+        label 0  [CLS] It is raining . [SEP] I need an umbrella . [SEP]
+        label 1  [CLS] It is raining . [SEP] Apples grow on trees . [SEP]
+    """
+
+    name: ClassVar[str] = "next_sentence_prediction"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    minimum = MinimumRow(tokens=2, sentences=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of next sentence prediction."""
+
+        short_rate: Rate = SHORT_RATE
+        """Share of windows that are shorter than a full row, by a uniform length."""
+        attention: Literal["bidirectional", "prefix"] = "bidirectional"
+        """Places that a place may read; prefix: the first segment and those before it, in pairs that always follow."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.grouping = window_grouping(self, self.pair_length, options.short_rate)
+        if not self._labelled:
+            self.heads = ("masked_lm",)  # type: ignore[misc]
+
+    @property
+    def _labelled(self) -> bool:
+        """Return True if rows say that their segments belong together, or that they do not."""
+        return self.options.attention == "bidirectional"
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """Return the label, or how far the prefix goes."""
+        return (_LABEL,) if self._labelled else ATTENTION_FEATURES
+
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Require a partner where there are labels, and text in the first sentence, which every variant holds."""
+        if self._labelled:
+            skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
+        ids = samples.columns["ids"]
+        if not self.special.meets(ids.values):
+            return skips
+        starts = samples.columns["sentence_starts"]
+        rows = np.flatnonzero(starts.lengths >= 2)
+        sizes = np.zeros(len(ids), np.int64)
+        sizes[rows] = starts.values[starts.offsets[rows] + 1]
+        first = Ragged(segments(ids.values, ids.offsets[:-1], sizes), offsets_of(sizes))
+        return self.without_text(skips, maskable_lengths(first, self.special))
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw the label and the cut; B is as long whatever the label."""
+        ids, partners, starts = (samples.columns[name] for name in ("ids", "partner_ids", "sentence_starts"))
+        drawn = words(keys, LABELS, 2)
+        other = drawn[:, 0] >> np.uint64(63) == 1
+        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
+        first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        if not self._labelled:
+            begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
+            lengths = np.stack((first, ids.lengths - first), axis=1)
+            return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
+        second = np.minimum(ids.lengths - first, partners.lengths)
+        begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
+        return Pairs(
+            (ids.values, partners.values),
+            np.stack((ids.offsets[:-1], begins), axis=1),
+            np.stack((first, second), axis=1),
+            {"sentence_label": scalars(other, np.uint8)},
+        )
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return the window's beginning and, by the label, what follows it or the partner.
+
+        Raises:
+            ValueError: the first segment does not end with a sentence.
+        """
+        cut = int(example["segment_starts"][1]) - 2
+        if cut not in sample["sentence_starts"][1:]:
+            raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
+                             f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
+        if not self._labelled:
+            return self.framed_pair(sample["ids"][:cut], sample["ids"][cut:])
+        size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
+        other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
+        return self.framed_pair(sample["ids"][:cut], other[:size])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return the tokens of windows and partners that no segment holds."""
+        given = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
+        return given - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)

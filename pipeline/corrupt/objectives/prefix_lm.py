@@ -1,0 +1,161 @@
+"""Prefix language modelling: continue a text whose beginning may be read in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import after_head, framed, scalars
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, below, words
+
+
+class PrefixLM(Objective):
+    """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
+
+    A row of n tokens is cut once, at p. Every cut with at least `min_prefix_length` tokens before it and
+    `min_target_length` after it is equally likely. For a decoder the row stays whole, `x </s>`, and `prefix_length`
+    says how many tokens are read in both directions and bear no loss. For an encoder-decoder, `input_ids` [p + 1] and
+    `target_ids` [n - p + 1] are the two parts, each with `</s>`.
+
+    Example (p = 4):
+        x       The puppies are frolicking outside the house .
+        input   The puppies are frolicking </s>
+        target  outside the house . </s>
+    """
+
+    name: ClassVar[str] = "prefix_lm"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of prefix LM."""
+
+        RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
+        architecture: Literal["decoder", "encoder_decoder"] = "decoder"
+        """Model that reads the rows."""
+        max_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full row of a decoder; most tokens of either side of an encoder-decoder; frame included."""
+        min_prefix_length: Annotated[int, Field(ge=1)] = 1
+        """Fewest content tokens before the cut."""
+        min_target_length: Annotated[int, Field(ge=1)] = 1
+        """Fewest content tokens after the cut."""
+        suffix_rate: Rate | None = None
+        """Mean share of the target (UL2: 0.25): its length is uniform in 1 .. 2 x rate x n - 1; none: every cut."""
+        mode: Literal["none", "R", "S", "X"] = "none"
+        """Mode token in front of the row or input (UL2: S)."""
+        grouping: Literal["packed", "document"] = "packed"
+        """Grouping to read."""
+        separator: Literal["none", "sep", "eos"] = "none"
+        """Special token between the documents of packed rows."""
+        cross_documents: bool = True
+        """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input of an encoder-decoder."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if self.suffix_rate == 0:
+                raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
+            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
+                raise ValueError("cross_documents: false concerns packed rows of a decoder")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        decoder = options.architecture == "decoder"
+        self._eos = self.id_of("eos")
+        self._mode = self.mode_id(options.mode)
+        self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
+        self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
+        self.minimum = MinimumRow(tokens=options.min_prefix_length + options.min_target_length)
+        if self.minimum.tokens > self.content_length:
+            raise self.refuse_options(
+                f"min_prefix_length {options.min_prefix_length} + min_target_length {options.min_target_length} exceed "
+                f"the {self.content_length} content tokens that max_length {options.max_length} allows"
+            )
+        self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
+        inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")
+        if decoder:
+            other = Feature("prefix_length", "uint16", 0, "tokens of input_ids read in both directions, without loss")
+        else:
+            other = Feature("target_ids", "ids", 1, "what follows the prefix, </s>")
+        starts = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
+        self.features = (inputs, other) if options.cross_documents else (inputs, other, starts)
+
+    def _longest_row(self) -> int:
+        """Return the content tokens of a full row: with every cut, each side fits `max_length`."""
+        options = self.options
+        head = self._mode is not None
+        if options.architecture == "decoder":
+            return options.max_length - 1 - head
+        longest_input = options.max_length - 1 - head + options.min_target_length
+        if self._suffix_ppm is None:
+            return min(longest_input, options.max_length - 1 + options.min_prefix_length)
+        lengths = np.arange(1, longest_input + 1)
+        fits = self._longest_target(lengths) < options.max_length
+        return int(lengths[fits][-1]) if fits.any() else 0
+
+    def _longest_target(self, lengths: Int64) -> Int64:
+        """Return the most content tokens after the cut."""
+        limit = lengths - self.options.min_prefix_length
+        if self._suffix_ppm is None:
+            return limit
+        return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
+
+    def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
+        """Draw the content tokens before the cut of rows of `lengths` tokens."""
+        longest = self._longest_target(lengths)
+        word = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        choices = longest - self.options.min_target_length + 1
+        return lengths - longest + below(word, choices.astype(np.uint64))
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Frame the rows; cut them where the model has two sides."""
+        ids = samples.columns["ids"]
+        rows = framed(ids, self._mode, self._eos)
+        head = 0 if self._mode is None else 1
+        prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
+        if self.options.architecture == "encoder_decoder":
+            inputs = Ragged(segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1))
+            inputs.values[inputs.offsets[1:] - 1] = self._eos
+            rest = rows.lengths - prefixes
+            targets = Ragged(segments(rows.values, rows.offsets[:-1] + prefixes, rest), offsets_of(rest))
+            return {"input_ids": inputs, "target_ids": targets}
+        columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
+        if not self.options.cross_documents:
+            columns["document_starts"] = after_head(samples.columns["document_starts"], head)
+        return columns
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `x </s>`."""
+        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Return both parts, laid end to end."""
+        first = 0 if self._mode is None else 1
+        inputs = example["input_ids"][first:]
+        if self.options.architecture == "decoder":
+            if not first < int(example["prefix_length"][0]) < len(example["input_ids"]):
+                raise ValueError(f"objective '{self.label}': prefix_length {example['prefix_length'].tolist()} lies "
+                                 f"outside the row of {len(example['input_ids'])} tokens")  # fmt: skip
+            return inputs.copy()
+        targets = example["target_ids"]
+        if len(inputs) == 0 or len(targets) == 0 or {int(inputs[-1]), int(targets[-1])} != {self._eos}:
+            raise ValueError(f"objective '{self.label}': input and target must both end with </s>")
+        return np.concatenate((inputs[:-1], targets))

@@ -1,0 +1,114 @@
+"""Replaced-token detection: tell which tokens of a row are not the original ones."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
+from clozeline.pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
+from clozeline.pipeline.kernels.rates import MILLION, Rate
+from clozeline.pipeline.kernels.sampling import draw, reorder, roles
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import ORDERS, ROLES, below
+
+_LOW = np.uint64(0xFFFFFFFF)
+Replacement: TypeAlias = Annotated[
+    Literal["generator", "uniform", "unigram", "shuffle"],
+    Field(description="Tokens in place of the selected ones: [MASK] for a generator in training, or drawn here."),
+]
+GeneratorShare: TypeAlias = Annotated[
+    Rate, Field(description="Share of a generator's labels that become [MASK] (ELECTRA's code: 0.85); the rest stays.")
+]
+
+
+class ReplacedTokenDetection(MaskedRow):
+    """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
+
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are selected, as in masked
+    LM. With a generator, all of them become [MASK], which the generator learns to predict. In training its samples
+    replace them for the discriminator, whose label is whether a token differs from the original. Without a generator
+    the replacements are drawn here. The label of place i is then whether `input_ids` differs from `label_ids`, 0 where
+    nothing was selected. `uniform` draws from all ids that are not special. `unigram` draws by the corpus's counts, 0
+    counting as 1. `shuffle` permutes the selected tokens, never to their own order; a single one is replaced uniformly.
+    Features: those of masked LM.
+
+    Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
+        x       the chef cooked the meal
+        input   [CLS] the [MASK] cooked the [MASK] [SEP]
+        labels  2 chef, 5 meal
+        sampled [CLS] the chef cooked the lunch [SEP]: replaced 0 0 0 0 0 1 0
+    """
+
+    name: ClassVar[str] = "replaced_token_detection"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "token")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedOptions):
+        """Parameters of replaced-token detection."""
+
+        replacement: Replacement = "generator"
+        mask_share: GeneratorShare = 1.0
+        max_labels: MaxLabels = None
+
+        def __post_init__(self) -> None:
+            """Refuse shares of [MASK] without a generator, which alone reads them."""
+            super().__post_init__()
+            if self.replacement != "generator" and self.mask_share != 1:
+                raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        if options.replacement != "generator":
+            # The class names the heads of all kinds, an objective those of its own: masked_lm is the generator's.
+            self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
+
+    def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
+        """Return [MASK], or the replacements."""
+        if self.options.replacement == "generator":
+            return super().replacement_ids(keys, original, places)
+        if self.options.replacement == "unigram":
+            return self._by_frequency(keys, original)
+        if self.options.replacement == "shuffle":
+            return self._shuffled(keys, original)
+        return self._uniform(keys, original)
+
+    def _uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        replaceable = self.vocabulary.replaceable
+        return roles(keys, original, mask=self.mask, replaceable=replaceable, mask_ppm=0, random_ppm=MILLION)
+
+    def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._law)
+        return self.vocabulary.replaceable[index].astype(original.values.dtype)
+
+    def _shuffled(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        counts = original.lengths
+        order = reorder(keys, counts, ORDERS)
+        result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
+        alone = np.flatnonzero(counts == 1)
+        word = draw(keys[alone], ROLES, counts[alone]) & _LOW
+        replaceable = self.vocabulary.replaceable
+        result[original.offsets[alone]] = replaceable[below(word, len(replaceable))]
+        return result
+
+    @cached_property
+    def _law(self) -> tuple[UInt64, Int64]:
+        """Return the table of the unigram law, and its guide; only drawing needs the counts."""
+        counts = self.vocabulary.token_counts
+        if counts is None:
+            raise self.refuse_options(
+                "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
+            )
+        thresholds = frequency_thresholds(counts[self.vocabulary.replaceable])
+        return thresholds, guide(thresholds)

@@ -1,0 +1,135 @@
+"""Sentence comparison: two texts, encoded apart, that belong together; the other rows of a group are the negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Objective
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import framed
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import CROPS, LABELS, below, words
+
+
+class SentenceComparison(Objective):
+    """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
+
+    `adjacent`: two neighbouring sentences, the first uniform in 0..s - 2, each cut at its end to fit; `crop`: two spans
+    of half of the row, each with a uniform start; `same`: the row twice, which dropout tells apart. No label is stored.
+    Features: `input_ids` and `input_ids_b`, each framed `[CLS] x [SEP]`.
+
+    Example (adjacent):
+        x   It is raining . | I need an umbrella .
+        a   [CLS] It is raining . [SEP]
+        b   [CLS] I need an umbrella . [SEP]
+    """
+
+    name: ClassVar[str] = "sentence_comparison"
+    VERSION: ClassVar[int] = 1
+    redrawn: ClassVar[float] = 0.75  # two adjacent sentences of eight are one of 7 choices
+    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    heads: ClassVar[tuple[str, ...]] = ("similarity",)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of sentence comparison."""
+
+        mode: Literal["adjacent", "crop", "same"] = "adjacent"
+        """Way to make a positive pair."""
+        max_length: Annotated[int, Field(ge=3)] = 64
+        """Most tokens of each text, [CLS] and [SEP] included."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
+        self._limit = options.max_length - 2
+        self.grouping = self.grouped("document", self._limit if options.mode == "same" else 2 * self._limit)
+        self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
+        self.invertible = options.mode != "crop"
+        self.features = (
+            Feature("input_ids", "ids", 1, "one text, framed"),
+            Feature("input_ids_b", "ids", 1, "the text it belongs to, framed"),
+        )
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Choose two stretches of each row."""
+        ids = samples.columns["ids"]
+        starts, lengths = getattr(self, f"_{self.options.mode}")(samples, draws.keys(self.label))
+        sides = [
+            Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
+            for side in (0, 1)
+        ]
+        framed_sides = (framed(side, self._cls, self._sep) for side in sides)
+        return dict(zip(("input_ids", "input_ids_b"), framed_sides, strict=True))
+
+    def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        starts, ends = samples.columns["sentence_starts"], samples.columns["ids"].lengths
+        drawn = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
+        places = np.append(starts.values.astype(np.int64), 0)
+        next_start = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
+        begins = np.stack((places[first], places[first + 1]))
+        lengths = np.stack((places[first + 1] - places[first], next_start - places[first + 1]))
+        return begins, np.minimum(lengths, self._limit)
+
+    def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        sizes = samples.columns["ids"].lengths
+        half = (sizes + 1) // 2
+        drawn = words(keys, CROPS, 2) >> np.uint64(32)
+        begins = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
+        return begins, np.stack((half, half))
+
+    def _same(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        sizes = samples.columns["ids"].lengths
+        return np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `[CLS] x [SEP]`."""
+        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Return both texts of `adjacent` in one row, `[CLS] a [SEP] b [SEP]`, or the row of `same`.
+
+        Raises:
+            ValueError: a frame is missing, the two texts of `same` differ, or crops are asked for.
+        """
+        first, second = example["input_ids"], example["input_ids_b"]
+        for side in (first, second):
+            if len(side) < 3 or (int(side[0]), int(side[-1])) != (self._cls, self._sep):
+                raise ValueError(f"objective '{self.label}': expected [CLS] text [SEP], got {side.tolist()}")
+        if self.options.mode == "adjacent":
+            return np.concatenate((first, second[1:]))
+        if not np.array_equal(first, second):
+            raise ValueError(f"objective '{self.label}': the two texts differ; crops cannot be undone")
+        return first.copy()
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return the row, or the adjacent sentences that the example holds (else the first two)."""
+        ids = sample["ids"]
+        if self.options.mode != "adjacent":
+            return self.framed(ids)
+        sentences = np.split(ids, sample["sentence_starts"][1:])
+        cut = [self.framed(sentence[: self._limit]) for sentence in sentences]
+        pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
+        restored = self.uncorrupt(example)
+        return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return the tokens of other sentences, and those that were cut."""
+        if self.options.mode != "adjacent":
+            return 0
+        used = sum(len(column.values) - 2 * len(column) for column in examples.columns.values())
+        return len(samples.columns["ids"].values) - used

@@ -1,0 +1,107 @@
+"""Sentence order prediction: are two consecutive segments in their order, or swapped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
+from clozeline.pipeline.kernels.ragged import scalars
+from clozeline.pipeline.kernels.rates import Rate
+from clozeline.pipeline.kernels.whole_words import find_words, take_words, taken_tokens
+from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, below, words
+
+
+class SentenceOrderPrediction(MaskedPair):
+    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of words.
+
+    A row is a window of s sentences, cut after the first a, a uniform in 1..s - 1. With probability 1/2 each, the two
+    segments are in order (label 0) or swapped (label 1); both are of one document. Masks cover spans of up to
+    `max_span_length` words, with weights 1 / length. Features: those of masked LM, `segment_starts` [2],
+    `sentence_label`.
+
+    Example (before the masks):
+        window   It is raining . | I need an umbrella .
+        label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
+    """
+
+    name: ClassVar[str] = "sentence_order_prediction"
+    VERSION: ClassVar[int] = 1
+    keeps_order: ClassVar[bool] = False
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    minimum = MinimumRow(tokens=2, sentences=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of sentence order prediction."""
+
+        RENAMED: ClassVar = {"longest": "max_span_length"}
+        short_rate: Rate = 0.1
+        """Share of windows that are shorter than a full row, by a uniform length."""
+        max_span_length: Annotated[int, Field(ge=0, le=1000)] = 3
+        """Words in the longest span of labels; 0: single tokens, chosen uniformly."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        length = self.grouped("sentence_pair", self.pair_length).length
+        self.grouping = GroupingSpec.of(
+            "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
+        )
+        self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """Return the label."""
+        return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
+
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Skip windows of specials only."""
+        return self.without_text(skips, maskable_lengths(samples.columns["ids"], self.special))
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw the label and the cut."""
+        ids, starts = samples.columns["ids"], samples.columns["sentence_starts"]
+        drawn = words(keys, LABELS, 2)
+        swapped = drawn[:, 0] >> np.uint64(63) == 1
+        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
+        cut = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
+        lengths = np.stack((cut, ids.lengths - cut), axis=1)
+        begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
+        return Pairs((ids.values,), begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
+
+    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+        """Return spans of whole words; [SEP] parts the words of the segments."""
+        if self._thresholds is None:
+            return super().select(keys, rows, pairs)
+        words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
+        return taken_tokens(words, take_words(keys, words, self.budget(words.tokens), self._thresholds), rows)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back, and the segments in order."""
+        first, second = self.segments_of(super().invert(example), example)
+        return self.framed_pair(second, first) if example["sentence_label"][0] else self.framed_pair(first, second)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return the window, cut where the example is.
+
+        Raises:
+            ValueError: no sentence starts there.
+        """
+        ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
+        cut = len(ids) - first if example["sentence_label"][0] else first
+        if cut not in sample["sentence_starts"][1:]:
+            raise ValueError(f"objective '{self.label}': the window is cut at {cut}, but its sentences start at "
+                             f"{sample['sentence_starts'].tolist()}")  # fmt: skip
+        return self.framed_pair(ids[:cut], ids[cut:])

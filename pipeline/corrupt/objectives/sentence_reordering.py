@@ -1,0 +1,118 @@
+"""Sentence reordering: put shuffled sentences back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, offsets_of, reorder, rows_of, running, within
+from clozeline.pipeline.rows import Feature, Ragged, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import ORDERS
+
+
+class SentenceReordering(DenoisingPair):
+    """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
+
+    Sentences come from `sentence_starts`, never from a full stop; one that was cut at a row's border counts. A row of
+    one sentence is skipped, or passes through in a composition. With `cross_documents: false`, sentences keep to their
+    document: the order drawn for the row is sorted by document, which leaves that within each uniform. Features:
+    `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]),
+    `sentence_starts` [s] of the target.
+
+    Example (order 1, 0; frames left out):
+        target  Hard work leads to success . Success brings happiness .
+        input   Success brings happiness . Hard work leads to success .
+    """
+
+    name: ClassVar[str] = "sentence_reordering"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 0
+    isolates = True
+    minimum = MinimumRow(sentences=2)
+    noise_features = (
+        Feature("sentence_order", "uint16", 1, "target sentence at each place of the input"),
+        Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of sentence reordering."""
+
+        RENAMED: ClassVar = {"rate": "noise_density"}
+        noise_density: Rate = 1.0
+        """Share of a row's sentences that change places, at least two."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._rate = parts_per_million(options.noise_density)
+        if self._rate == 0:
+            raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Gather one segment a sentence, in the drawn order."""
+        ids, starts = text.ids, text.sentence_starts
+        order = self._orders(draws.keys(self.label), starts.lengths)
+        if text.document_starts is not None:
+            order = _by_document(order, starts, text.document_starts)
+        begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
+        sizes = np.diff(np.append(begins, ids.offsets[-1]))
+        sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
+        moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets - ids.offsets[0])
+        return moved, {"sentence_order": order, "sentence_starts": starts}
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return where the moved sentences start: after the sentences that precede them now."""
+        order, starts = noise["sentence_order"], text.sentence_starts
+        begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
+        sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
+        sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
+        return Ragged(running(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
+
+    def _orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
+        if self._rate == 1_000_000:
+            return reorder(keys, sentences, ORDERS)
+        moving = np.minimum(sentences, np.maximum(2, count(sentences, self._rate)))
+        chosen = choose(keys, sentences, moving)
+        among = reorder(keys, moving, ORDERS)
+        offsets = offsets_of(sentences)
+        order = Ragged(within(sentences).astype(np.uint16), offsets)
+        places = chosen.values + np.repeat(offsets[:-1], moving)
+        order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+        return order
+
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Return the number of rows of one sentence."""
+        return int((noise["sentence_order"].lengths == 1).sum())
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Put each sentence back where it started."""
+        order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
+        sizes = np.diff(np.append(starts, len(content)))
+        if sorted(order.tolist()) != list(range(len(starts))):
+            raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")
+        original = np.empty_like(content)
+        place = 0
+        for sentence in order.tolist():
+            size = int(sizes[sentence])
+            original[starts[sentence] : starts[sentence] + size] = content[place : place + size]
+            place += size
+        return original
+
+
+def _by_document(order: Ragged, starts: Ragged, documents: Ragged) -> Ragged:
+    """Return the sentences of a row's documents one after another, those of each in their order of before."""
+    row, first = rows_of(order), starts.offsets[:-1]
+    # Places of up to 2**16 tokens a row: sentences and documents of all rows compare as numbers.
+    places, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, documents))
+    document = np.searchsorted(bounds, places[order.values + first[row]], side="right")
+    return Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)

@@ -1,0 +1,105 @@
+"""Span masking with the span boundary objective: each hidden token is predicted from the two tokens around its span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    MASKED_FEATURES,
+    Budget,
+    MaskedRow,
+    RoleOptions,
+    Separator,
+)
+from clozeline.pipeline.kernels.distributions import geometric_thresholds
+from clozeline.pipeline.kernels.ragged import span_places
+from clozeline.pipeline.kernels.rates import Rate, parts_per_million
+from clozeline.pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_SPAN_FEATURES: Final = (
+    Feature("span_starts", "uint16", 1, "places in input_ids where maximal runs of labels start"),
+    Feature("span_lengths", "uint16", 1, "tokens of each run"),
+)
+
+
+class SpanBoundary(MaskedRow):
+    """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
+
+    The budget is that of masked LM. Spans start at words in random order and grow to the right, over a number of words
+    from the geometric law, renormalised on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends
+    early where the next word is taken, is parted by a special token or exceeds the budget. In the end no remaining word
+    fits the budget. Spans that touch are one span, whose first token draws its role. Features: those of masked LM,
+    `span_starts` and `span_lengths` [S]. Every span has a neighbour on both sides, at least [CLS] or [SEP].
+
+    Example (a budget of 3 and one span; roles [MASK]):
+        x       an American football game was played
+        input   [CLS] an [MASK] [MASK] [MASK] was played [SEP]
+        labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
+    """
+
+    name: ClassVar[str] = "span_boundary"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
+    own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RoleOptions):
+        """Parameters of span masking."""
+
+        RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
+        separator: Separator = "none"
+        geometric_p: Rate = 0.2
+        """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths in words, above 0 and at most 1."""
+        max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
+        """Words in the longest span."""
+        role_unit: Literal["token", "span"] = "span"
+        """Unit that draws one role: each token, or each span for all its tokens (SpanBERT)."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        if options.geometric_p == 0:
+            raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
+        self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
+
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+        """Return tokens of spans of whole words."""
+        words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
+        taken = take_words(keys, words, budget(words.tokens), self._thresholds)
+        return taken_tokens(words, taken, ids)
+
+    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
+        """Return the first token of the span."""
+        return deciders(openings(places.values)) if self.options.role_unit == "span" else None
+
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Return the maximal runs of labels; frames part the rows."""
+        positions, rows = columns["label_positions"], columns["input_ids"]
+        places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
+        first = np.flatnonzero(openings(places))
+        lengths = np.diff(first, append=len(places)).astype(np.uint16)
+        offsets = np.searchsorted(first, positions.offsets)
+        return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; spans that are not their runs are an error."""
+        starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
+        original = super().invert(example)
+        fits = len(starts) == len(lengths)
+        if not fits or not np.array_equal(span_places(starts, lengths), example["label_positions"]):
+            raise ValueError(
+                f"objective '{self.label}': spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
+                f"labels {example['label_positions'].tolist()}"
+            )
+        return original

@@ -1,0 +1,278 @@
+"""Span corruption: T5's sentinels for spans of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
+from clozeline.pipeline.kernels.ragged import IdSet, after_head, insert_at, scalars, span_mask
+from clozeline.pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
+from clozeline.pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
+from clozeline.seeding import SLOTS
+
+
+class SpanCorruption(Objective):
+    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each span of noise becomes a sentinel, the target lists them.
+
+    Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
+    mean_noise_span_length spans. Their lengths are a uniform composition of k. Each span has a gap between the n - k
+    kept tokens to itself, so spans never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
+    decoder, `input_ids` holds both and `prefix_length` says where the target starts; with `attention: causal`, the
+    target's tokens are labels instead, and no token reads a later one. With `cross_documents: false`, a span ends with
+    its document: of one that would cross a boundary only the longest part is noise. `document_starts` and
+    `target_document_starts` say what is of which document; the mode token is of the first, `</s>` of the last.
+
+    Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
+        x       The puppies are frolicking outside the house .
+        input   The puppies are <extra_0> outside <extra_1> house . </s>
+        target  <extra_0> frolicking <extra_1> the </s>
+    """
+
+    name: ClassVar[str] = "span_corruption"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    minimum = MinimumRow(tokens=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of span corruption."""
+
+        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
+        architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
+        """`decoder` joins input and target in one row."""
+        attention: Literal["prefix", "causal"] = "prefix"
+        """Attention of a decoder in its input: `prefix` in both directions, `causal` from left to right."""
+        noise_density: Rate = 0.15
+        """Share of tokens that are noise."""
+        mean_noise_span_length: MeanLength = 3.0
+        """Mean length of a span in tokens."""
+        input_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full input, frame included."""
+        target_length: Annotated[int, Field(ge=3)] | None = None
+        """Most tokens in a target; none: what input_length gives."""
+        final_sentinel: bool = False
+        """Close the target with one more sentinel, as in the paper's figure; the released T5 data do not."""
+        placement: Literal["uniform", "t5"] = "uniform"
+        """`uniform`: all placings equally likely; `t5`: the published law, which begins with text, ends with noise."""
+        mode: Literal["none", "R", "S", "X"] = "none"
+        """Mode token in front of the input (UL2)."""
+        grouping: Literal["packed", "document"] = "packed"
+        """Grouping to read."""
+        cross_documents: bool = True
+        """Let spans and attention cross documents in packed rows; false stores where documents start in both texts."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input; added when batches are built, never stored."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
+                raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
+            if self.attention == "causal" and self.architecture != "decoder":
+                raise ValueError("attention: causal concerns architecture: decoder; an encoder reads all of its input")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._eos = self.id_of("eos")
+        self._rate, self._mean = parts_per_million(options.noise_density), thousandths(options.mean_noise_span_length)
+        if not 0 < self._rate < 1_000_000:
+            raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
+        self._mode = self.mode_id(options.mode)
+        self.frame = Frame(
+            "right", self.id_of(options.decoder_start), "previous" if options.attention == "causal" else "same"
+        )
+        self._reserved = IdSet(vocabulary.reserved)
+        self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
+        self.grouping = self.grouped(options.grouping, self._longest_row())
+        self._check_capacity()
+        inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
+        targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
+        prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
+        pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
+        joined = (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
+        self.features = pair if options.architecture == "encoder_decoder" else joined
+
+    def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
+        """Return noise tokens and spans of rows of `lengths` content tokens."""
+        noise = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        kept = lengths - noise
+        room = kept if self.options.placement == "t5" else kept + 1
+        return noise, spans(noise, self._mean, room)
+
+    def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
+        """Return tokens of input and target, frames included, for rows of `lengths` content tokens."""
+        noise, marks = self.plan(lengths)
+        inputs = lengths - noise + marks + 1 + (self._mode is not None)
+        return inputs, noise + marks + 1 + self.options.final_sentinel
+
+    def _longest_row(self) -> int:
+        """Return the largest n whose input and target fit; both grow with n by at most one token a step."""
+        lengths = np.arange(2, LONGEST_ROW + 1)
+        inputs, targets = self.sizes(lengths)
+        fits = inputs <= self.options.input_length
+        if self.options.target_length is not None:
+            fits &= targets <= self.options.target_length
+        if not fits[0]:
+            raise self.refuse_options(
+                f"input_length {self.options.input_length} and target_length {self.options.target_length} leave no "
+                "room for two tokens of text"
+            )
+        if fits.all():
+            raise self.refuse_options(f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens")
+        return int(lengths[np.argmin(fits) - 1])
+
+    def _check_capacity(self) -> None:
+        """Check that the sentinels of the fullest row exist; a shorter row never needs more."""
+        marks = int(self.plan(np.array([self.content_length]))[1][0])
+        wanted = marks + self.options.final_sentinel
+        if wanted > len(self._sentinels):
+            raise self.refuse_options(
+                f"a row of {self.content_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer "
+                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
+                f"{ADD_SPECIALS}"
+            )
+        special = self.vocabulary.special[self._sentinels[:wanted]]
+        if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():
+            raise self.refuse_options("sentinels must be distinct special ids")
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Plan the spans, then insert_at sentinels into what is kept and into what is taken."""
+        ids = samples.columns["ids"]
+        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+        starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
+        if not self.options.cross_documents:
+            documents = samples.columns["document_starts"]
+            bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
+            begins, sizes = inside_documents(begins, sizes, bounds)
+            starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
+            columns = self._documents(documents, *noise_before(documents, starts, sizes))
+        noise = span_mask(len(values), begins - ids.offsets[0], sizes)
+        sentinels = self._sentinels[within(starts.lengths)]
+        inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
+        targets = self._targets(values.compress(noise), starts, sizes, sentinels)
+        if self.options.architecture == "encoder_decoder":
+            return {"input_ids": inputs, "target_ids": targets, **columns}
+        joined = _joined(inputs, targets)
+        if self.options.attention == "prefix":
+            return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
+        places = np.repeat(inputs.lengths, targets.lengths) + within(targets.lengths)
+        positions = Ragged(places.astype(np.uint16), targets.offsets)
+        return {"input_ids": joined, "label_positions": positions, "label_ids": targets}
+
+    def _documents(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
+        """Return where documents start in input and target, from the spans before them and their tokens."""
+        inputs = Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
+        targets = Ragged((tokens + spans).astype(np.uint16), documents.offsets)
+        head = int(self._mode is not None)
+        return {"document_starts": after_head(inputs, head), "target_document_starts": targets}
+
+    def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
+        """Draw the start of each span in its row, ascending, and its length."""
+        noise, marks = self.plan(lengths)
+        sizes = compose(keys, noise, marks)
+        if self.options.placement == "uniform":
+            gaps = slots(keys, lengths - noise, marks)
+        else:
+            gaps = _t5_slots(keys, lengths - noise, marks)
+        return Ragged(gaps.values + running(sizes.values, sizes.offsets), gaps.offsets), sizes.values
+
+    def _inputs(
+        self, lengths: Int64, kept: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
+    ) -> Ragged:
+        rows, marks = rows_of(starts), starts.lengths
+        head = 0 if self._mode is None else 1
+        taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
+        offsets = offsets_of(lengths - taken + marks + 1 + head)
+        within_row = starts.values - running(sizes, starts.offsets) + within(marks)
+        places = [within_row + offsets[rows] + head, offsets[1:] - 1]
+        values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
+        if self._mode is not None:
+            places.append(offsets[:-1])
+            values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
+        return Ragged(insert_at(kept, np.concatenate(places), np.concatenate(values)), offsets)
+
+    def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
+        rows, marks = rows_of(starts), starts.lengths
+        per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
+        offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
+        places = [running(sizes, starts.offsets) + within(marks) + offsets[rows], offsets[1:] - 1]
+        values = [sentinels, np.full(len(marks), self._eos, dtype=taken.dtype)]
+        if self.options.final_sentinel:
+            places.append(offsets[1:] - 2)
+            values.append(self._sentinels[marks])
+        return Ragged(insert_at(taken, np.concatenate(places), np.concatenate(values)), offsets)
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `x </s>`."""
+        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put each sentinel's span back; a target that repeats, lacks or adds a sentinel is an error."""
+        inputs = example["input_ids"]
+        if self.options.architecture == "decoder":
+            prefix = int(example["prefix_length" if self.options.attention == "prefix" else "label_positions"][0])
+            inputs, targets = inputs[:prefix], inputs[prefix:]
+        else:
+            targets = example["target_ids"]
+        for name, ids in (("input", inputs), ("target", targets)):
+            if len(ids) == 0 or ids[-1] != self._eos:
+                raise ValueError(f"objective '{self.label}': the {name} does not end with </s>")
+        content = inputs[0 if self._mode is None else 1 : -1]
+        marks = np.flatnonzero(np.isin(content, self._sentinels))
+        expected = self._sentinels[: len(marks)]
+        pieces = self._target_spans(targets[:-1], len(marks))
+        if (content[marks] != expected).any():
+            raise ValueError(f"objective '{self.label}': sentinels of the input are {content[marks].tolist()}, "
+                             f"expected {expected.tolist()}")  # fmt: skip
+        kept = np.split(content, marks)
+        parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
+        return self.framed(np.concatenate(parts))
+
+    def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
+        sentinels = np.flatnonzero(np.isin(target, self._sentinels))
+        wanted = marks + self.options.final_sentinel
+        expected = self._sentinels[:wanted].tolist()
+        pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
+        if target[sentinels].tolist() != expected or (wanted and sentinels[0] != 0):
+            raise ValueError(
+                f"objective '{self.label}': sentinels of the target are {target[sentinels].tolist()}, "
+                f"expected {expected}"
+            )
+        if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
+            raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens after the last one")
+        return pieces[:marks]
+
+
+def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
+    """Choose gaps of 1..kept, the last always among them: every row begins with text and ends with noise."""
+    inner = choose(keys, kept - 1, marks - 1, SLOTS)
+    offsets = offsets_of(marks)
+    gaps = insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
+    return Ragged(gaps, offsets)
+
+
+def _joined(first: Ragged, second: Ragged) -> Ragged:
+    """Return row i of the first, then row i of the second."""
+    starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
+    lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)
+    values = segments(np.concatenate((first.values, second.values)), starts, lengths)
+    return Ragged(values, offsets_of(first.lengths + second.lengths))

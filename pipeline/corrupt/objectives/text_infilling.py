@@ -1,0 +1,162 @@
+"""Text infilling: one [MASK] for a span of any length, also none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.kernels.distributions import poisson_thresholds
+from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
+from clozeline.pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
+from clozeline.pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, thousandths
+from clozeline.pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
+from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import ORDERS, SLOTS
+
+
+class TextInfilling(DenoisingPair):
+    """Text infilling of BART (arXiv 1910.13461 §2.2): spans of Poisson length become one [MASK] each.
+
+    Exactly k = round half up of noise_density x n tokens are taken, from 1 to n - 1. Each span, also one of length 0,
+    has a gap between kept tokens to itself. So no two [MASK] touch, and the input is never longer than the original.
+    With `cross_documents: false`, only the longest part of a span that would cross into another document is taken.
+    Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
+
+    Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The [MASK] puppies are [MASK] house .
+    """
+
+    name: ClassVar[str] = "text_infilling"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 2
+    isolates = True
+    noise_features = (
+        Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
+        Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of text infilling."""
+
+        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
+        noise_density: Rate = 0.3
+        """Share of the tokens (or words) taken away."""
+        poisson_lambda: MeanLength = 3.0
+        """Mean of the Poisson law of span lengths, in units."""
+        unit: Literal["token", "word"] = "token"
+        """Unit of `noise_density` and span lengths."""
+        random_share: Rate = 0.0
+        """Share of spans that become a random id instead of [MASK] (BART large: 0.1)."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._mask = self.id_of("mask")
+        self._rate = parts_per_million(options.noise_density)
+        self._random_ppm = parts_per_million(options.random_share)
+        self._mean = thousandths(options.poisson_lambda)
+        self._thresholds = poisson_thresholds(self._mean)
+        if self._rate == 0:
+            raise self.refuse_options("noise_density 0 takes nothing away; expected more than 0")
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Plan spans in units, map them to tokens, cut them out."""
+        ids = text.ids
+        keys = draws.keys(self.label)
+        bounds, unit_offsets = self._units(ids)
+        starts, lengths = self._plan(keys, np.diff(unit_offsets))
+        spans, rows = starts.lengths, rows_of(starts)
+        if bounds is None:
+            begins, sizes = starts.values + ids.offsets[rows], lengths
+        else:
+            first = starts.values + unit_offsets[rows]
+            begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        if text.document_starts is not None:
+            documents = text.document_starts
+            begins, sizes = inside_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
+        begins = begins - ids.offsets[0]
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        kept = values.compress(~span_mask(len(values), begins, sizes))
+        before = np.cumsum(sizes) - sizes
+        places = begins - before + np.arange(len(begins))
+        marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
+        masked = roles(
+            keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
+            mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
+        )  # fmt: skip
+        taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
+        result = Ragged(insert_at(kept, places, masked), offsets_of(ids.lengths - taken + spans))
+        token_starts = (begins - ids.offsets[rows] + ids.offsets[0]).astype(np.uint16)
+        noise = {
+            "span_starts": Ragged(token_starts, starts.offsets),
+            "span_lengths": Ragged(sizes.astype(np.uint16), starts.offsets),
+        }
+        return result, noise
+
+    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return starts between the marks; a mark is of the document of its span."""
+        sizes = noise["span_lengths"].values.astype(np.int64)
+        spans, tokens = noise_before(documents, noise["span_starts"], sizes)
+        return Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return starts between the marks; a sentence that starts inside a span starts after its mark."""
+        spans, starts = noise["span_starts"], text.sentence_starts
+        old = text.ids.offsets - text.ids.offsets[0]
+        sizes = noise["span_lengths"].values.astype(np.int64)
+        begins = spans.values + old[rows_of(spans)]
+        places = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
+        earlier = np.searchsorted(begins, places, side="left")
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        overlap = np.zeros(len(places), dtype=np.int64)
+        inside = earlier > 0
+        last = earlier[inside] - 1
+        overlap[inside] = np.maximum(0, begins[last] + sizes[last] - places[inside])
+        taken = np.bincount(rows_of(spans), sizes, minlength=len(old) - 1).astype(np.int64)
+        offsets = offsets_of(text.ids.lengths - taken + spans.lengths)
+        return starts_in_rows(places - ends[earlier] + overlap + earlier, offsets)
+
+    def _units(self, ids: Ragged) -> tuple[Int64 | None, Int64]:
+        """Return the token bounds of all words (None: tokens are the units), and the first unit of each row."""
+        if self.options.unit == "token":
+            return None, ids.offsets
+        opens = self.vocabulary.opens_word(ids.values)
+        opens[ids.offsets[:-1][ids.lengths > 0]] = True
+        first = np.flatnonzero(opens)
+        return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)
+
+    def _plan(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
+        """Draw the start and length of each span, in units of its row and in their order."""
+        noise = count(units, self._rate, np.maximum(1, units - 1))
+        kept = units - noise
+        drawn = lengths_until(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
+        lengths = merged(drawn, np.minimum(kept + 1, noise))
+        spans = lengths.lengths
+        order = permute(keys, spans, ORDERS)
+        shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
+        gaps = choose(keys, kept + 1, spans, SLOTS)
+        return Ragged(gaps.values + running(shuffled, lengths.offsets), gaps.offsets), shuffled
+
+    def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
+        """Cut the marks out and open the spans again."""
+        starts, lengths = noise["span_starts"].astype(np.int64), noise["span_lengths"].astype(np.int64)
+        size = len(content) - len(starts) + int(lengths.sum())
+        marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))
+        if len(starts) and (marks[-1] >= len(content) or (np.diff(marks) < 1).any()):
+            raise ValueError(f"spans {starts.tolist()} of {lengths.tolist()} tokens do not fit the input")
+        restored = np.full(size, LOST, dtype=np.int64)
+        restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
+        return restored

@@ -1,0 +1,204 @@
+"""Text to text: every task as a source text with a prefix, and a target text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64
+from clozeline.configuration.config import STRICT
+from clozeline.errors import TokenizerMissingError
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.group.groupings._parts import MOST_PARTS
+from clozeline.pipeline.kernels.ragged import framed, scalars
+from clozeline.pipeline.kernels.rates import kept_shares, shares, task_weights
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_SOURCE: Final = "{source}"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Task:
+    """One task: the pairs of one input."""
+
+    source: str | None = None
+    """label of the input that holds its pairs; none: every pair, where there is one task"""
+    template: str = _SOURCE
+    """text around the source, for which `{source}` holds the place: `Translate from Chinese to English: {source}`"""
+    examples: Annotated[int, Field(ge=1)] | None = None
+    """pairs of the input, from which the tasks' rates follow; none for all tasks: every pair is taken"""
+    weight: Annotated[float, Field(gt=0)] | None = None
+    """rate of the task relative to the others, in place of the one that follows from `examples`"""
+
+    def __post_init__(self) -> None:
+        """Check the template and the weight."""
+        if self.template.count(_SOURCE) != 1:
+            raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
+        if self.weight is not None and self.examples is None:
+            raise ValueError("weight needs `examples`: the share of pairs to take is the rate over their number")
+
+
+class TextToText(Objective):
+    """T5's text-to-text tasks (arXiv 1910.10683 §2.4, §3.5.2): a template around the source in, the target out.
+
+    Nothing is corrupted. Where tasks say how many examples they have, the rate of a task is min(examples, cap), to the
+    power of 1 / temperature, or its `weight`; pairs are left out, by their uid, so that the rates hold and the task
+    with the highest rate per pair keeps all of its own. The template is encoded on its own, and never cut. Features:
+    `input_ids` and `target_ids`, each with `</s>`, and `task`.
+
+    Example (template `Translate from Chinese to English: {source}`):
+        input   Translate from Chinese to English: 你好! </s>
+        target  Hello! </s>
+    """
+
+    name: ClassVar[str] = "text_to_text"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    minimum = MinimumRow(tokens=1)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of text to text."""
+
+        tasks: Annotated[list[Task], Field(min_length=1, max_length=MOST_PARTS)] = field(
+            default_factory=lambda: [Task()]
+        )
+        """Tasks, one for each input"""
+        input_length: Annotated[int, Field(ge=2)] = 512
+        """Most tokens of an input, template and `</s>` included; longer sources are cut."""
+        target_length: Annotated[int, Field(ge=2)] = 512
+        """Most tokens of a target, `</s>` included; pairs with longer ones are left out."""
+        cap: Annotated[int, Field(ge=1)] = 1 << 19
+        """Most examples that a task counts for."""
+        temperature: Annotated[float, Field(ge=1)] = 1.0
+        """1: rates as the examples; the higher, the more equal (T5: 2 with a cap of 2,097,152)."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input; added when batches are built, never stored."""
+
+        def __post_init__(self) -> None:
+            """Check that tasks differ, and that all or none are counted."""
+            sources = [task.source for task in self.tasks]
+            if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
+                raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
+            if (
+                len({task.examples is None for task in self.tasks}) > 1
+                or len({t.weight is None for t in self.tasks}) > 1
+            ):
+                raise ValueError("give `examples`, and `weight`, to all tasks or to none")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._eos = self.id_of("eos")
+        self.frame = Frame("right", self.id_of(options.decoder_start))
+        self._templates = self._encoded([part for task in options.tasks for part in task.template.split(_SOURCE)])
+        template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
+        self._lengths = options.input_length - 1 - template_tokens
+        for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
+            if length < 1:
+                raise self.refuse_options(f"the {tokens} tokens of the template {task.template!r} leave no room in "
+                                          f"input_length {options.input_length}")  # fmt: skip
+        longest = self.grouped("parallel", max(2, int(self._lengths.max()))).length
+        grouping: dict[str, Any] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
+        if options.tasks[0].source is not None:
+            names = [task.source for task in options.tasks]
+            grouping["sources"] = list(zip(names, self._lengths.tolist(), self.kept(), strict=True))
+        self.grouping = GroupingSpec.of("parallel", grouping)
+        self.features = (
+            Feature("input_ids", "ids", 1, "template and source, </s>"),
+            Feature("target_ids", "ids", 1, "target, </s>"),
+            Feature("task", "uint16", 0, "number of the task in the configuration"),
+        )
+
+    def _weights(self) -> tuple[Fraction, ...]:
+        tasks = self.options.tasks
+        given = [task.weight for task in tasks if task.weight is not None]
+        counts = [task.examples or 1 for task in tasks]
+        return task_weights(counts, self.options.cap, self.options.temperature, given)
+
+    def rates(self) -> tuple[int, ...]:
+        """Return the share of each task among the examples in parts per million, equal where none is given."""
+        return shares(self._weights())
+
+    def kept(self) -> tuple[int, ...]:
+        """Return the share of each task's pairs that are taken, in parts per million."""
+        return kept_shares(self._weights(), [task.examples or 1 for task in self.options.tasks])
+
+    def _encoded(self, texts: list[str]) -> Ragged:
+        ids: list[Any] = [[] for _ in texts]
+        if any(texts):
+            if self.vocabulary.folder is None:
+                missing = "a template needs the tokenizer, but the vocabulary was not loaded with one"
+                raise self.refuse_options(missing, TokenizerMissingError)
+            encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
+            ids = [encoding.ids if text else [] for text, encoding in zip(texts, encoded, strict=True)]
+        return Ragged.from_lists(ids, self.vocabulary.id_dtype)
+
+    def _tasks(self, samples: SampleBatch) -> Int64:
+        """Return the task of each row; with one task, no column holds its number."""
+        if len(self.options.tasks) == 1:
+            return np.zeros(len(samples), np.int64)
+        return samples.fixed["part"].astype(np.int64)
+
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Skip pairs without a target, and those of which one side does not fit."""
+        sources, targets = samples.columns["ids"].lengths, samples.columns["target_ids"].lengths
+        skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
+        long = (sources > self._lengths[self._tasks(samples)]) | (targets >= self.options.target_length)
+        skips[(skips == Skip.NONE) & long] = Skip.TOO_LONG
+        return skips
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Frame both texts; nothing is drawn."""
+        tasks, ids = self._tasks(samples), samples.columns["ids"]
+        inputs = framed(ids, None, self._eos)
+        if len(self._templates.values):
+            inputs = self._filled(inputs, tasks)
+        targets = framed(samples.columns["target_ids"], None, self._eos)
+        return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
+
+    def _filled(self, rows: Ragged, tasks: Int64) -> Ragged:
+        """Put templates around the sources; the `</s>` of a source moves to the end of the template."""
+        pool = np.concatenate((rows.values, self._templates.values))
+        begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]
+        sizes = self._templates.lengths.reshape(-1, 2)[tasks]
+        starts = np.stack((begins[:, 0], rows.offsets[:-1], begins[:, 1], rows.offsets[1:] - 1), axis=1)
+        lengths = np.stack((sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1)
+        return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return `x </s>`."""
+        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return source and target, each with `</s>`."""
+        return np.concatenate((self.framed(sample["ids"]), self.framed(sample["target_ids"])))
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Take the template away.
+
+        Raises:
+            ValueError: the template or an end is not there.
+        """
+        task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
+        if not 0 <= task < len(self.options.tasks):
+            raise ValueError(f"objective '{self.label}': no task {task}, there are {len(self.options.tasks)}")
+        before, after = self._templates[2 * task], self.framed(self._templates[2 * task + 1])
+        rest = inputs[len(before) : len(inputs) - len(after)]
+        whole = np.concatenate((before, rest, after))
+        if not np.array_equal(whole, inputs) or len(targets) == 0 or int(targets[-1]) != self._eos:
+            raise ValueError(f"objective '{self.label}': expected task {task}'s template and </s> in both texts")
+        return np.concatenate((self.framed(rest), targets))

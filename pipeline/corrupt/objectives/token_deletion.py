@@ -1,0 +1,83 @@
+"""Token deletion: tokens go without a trace; the decoder must find where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.group.groupings import MinimumRow
+from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, offsets_of
+from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
+
+
+class TokenDeletion(DenoisingPair):
+    """Token deletion of BART (arXiv 1910.13461 §2.2): tokens are deleted without a trace.
+
+    k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of one token is too
+    short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k] in content tokens.
+
+    Example (noise_density 0.25, so 2 of 8; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The puppies are outside house .
+    """
+
+    name: ClassVar[str] = "token_deletion"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 1
+    minimum = MinimumRow(tokens=2)
+    noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of token deletion."""
+
+        RENAMED: ClassVar = {"rate": "noise_density"}
+        noise_density: Rate = 0.15
+        """Share of tokens that go."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._rate = parts_per_million(options.noise_density)
+        if self._rate == 0:
+            raise self.refuse_options("noise_density 0 deletes nothing; expected more than 0")
+
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Keep the complement of the chosen tokens."""
+        ids, lengths = text.ids, text.ids.lengths
+        gone = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        chosen = choose(draws.keys(self.label), lengths, gone)
+        begins = ids.offsets[:-1] - ids.offsets[0]
+        stays = np.ones(int(lengths.sum()), dtype=np.bool_)
+        stays[chosen.values + np.repeat(begins, gone)] = False
+        offsets = offsets_of(lengths - gone)
+        places = np.flatnonzero(stays)
+        # Differences of places in one row fit 16 bits, so the arithmetic may wrap.
+        kept = places.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - gone)
+        return Ragged(ids.values.take(places + ids.offsets[0]), offsets), {"kept_positions": Ragged(kept, offsets)}
+
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return the first token that stays of each sentence; a deleted sentence has no start."""
+        kept, starts = noise["kept_positions"], text.sentence_starts
+        old = text.ids.offsets - text.ids.offsets[0]
+        places = starts.values + np.repeat(old[:-1], starts.lengths)
+        stayed = kept.values + np.repeat(old[:-1], kept.lengths)
+        return starts_in_rows(np.searchsorted(stayed, places, side="left"), kept.offsets)
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Put kept tokens at their old places."""
+        kept = noise["kept_positions"].astype(np.int64)
+        if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
+            raise ValueError(f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens")
+        restored = np.full(length, LOST, dtype=np.int64)
+        restored[kept] = content
+        return restored

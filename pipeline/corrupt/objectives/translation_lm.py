@@ -1,0 +1,107 @@
+"""Translation language modelling: masks over a text and its translation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from clozeline.pipeline.corrupt.objectives._masked_rows import FrequencyExponent, choose_tokens, frequency_times
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, words
+
+
+class TranslationLM(MaskedPair):
+    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a pair together.
+
+    Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. With
+    `frequency_exponent` e a token's weight is 1 / count^e, as in masked LM (§3.3: e = 0.5). Features:
+    those of masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
+
+    Example (mask_rate 0.4: 4 of 9; roles [MASK]):
+        pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
+        input   [CLS] [MASK] 是 [MASK] 动物 。 [SEP] Whales [MASK] [MASK] . [SEP]
+        labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals
+    """
+
+    name: ClassVar[str] = "translation_lm"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    minimum = MinimumRow(tokens=1)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of translation LM."""
+
+        max_length: int = 256
+        """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
+        frequency_exponent: FrequencyExponent = 0.0
+        order: Literal["random", "fixed"] = "random"
+        """Side that is first: each with probability 1/2, or always the text."""
+        reset_positions: bool = True
+        """Let positions restart with the second segment; batches are built so, nothing is stored."""
+
+        def __post_init__(self) -> None:
+            """Check the length, too."""
+            super().__post_init__()
+            if self.max_length < 5:
+                raise ValueError(f"max_length {self.max_length} leaves no room for two texts; expected 5 or more")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        length = self.grouped("parallel", self.pair_length).length
+        self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """Return the languages."""
+        return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
+
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Skip pairs without a second side, without text, or too long."""
+        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
+        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
+        return self.without_text(skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special))
+
+    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+        """Return flat places in the framed rows of the labels, by the weights of `frequency_exponent`."""
+        if self._mean_times is None:
+            return super().select(keys, rows, pairs)
+        return choose_tokens(keys, rows, self.special, self.budget, self._mean_times)
+
+    @cached_property
+    def _mean_times(self) -> NDArray[np.float64] | None:
+        """Return the inverse weight of each id; only drawing needs the counts."""
+        return frequency_times(self, self.options.frequency_exponent)
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw which side is first."""
+        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
+        lengths = np.stack((ids.lengths, targets.lengths), axis=1)
+        languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
+        if self.options.order == "random":
+            swapped = words(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
+            for sides in (starts, lengths, languages):
+                sides[swapped] = sides[swapped, ::-1]
+        more = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
+        return Pairs((ids.values, targets.values), starts, lengths, more)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Return both sides, in one of the two orders."""
+        text, target = sample["ids"], sample["target_ids"]
+        swapped = self.framed_pair(target, text)
+        if self.options.order == "random" and np.array_equal(swapped, self.uncorrupt(example)):
+            return swapped
+        return self.framed_pair(text, target)

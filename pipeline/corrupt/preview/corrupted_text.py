@@ -1,0 +1,135 @@
+"""One text, corrupted by one objective."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
+from clozeline.pipeline.corrupt.preview.shown_example import lines_of
+from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
+from clozeline.pipeline.rows import Example, Sample
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.registry import choose
+
+_OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
+_VARIANTS: Final = 1 << 16
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptedText:
+    """A text before and after; `print` shows both.
+
+    Args:
+        objective: what corrupted it.
+        codec: turns ids to pieces.
+        sample: the text before.
+        example: arrays for a model, by the names of the objective's features.
+    """
+
+    objective: Objective
+    codec: TextCodec
+    sample: Sample
+    example: Example
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self.objective, self.codec, self.sample, self.example))
+
+    @property
+    def restored(self) -> str:
+        """The framed original, which the objective restores from the example alone.
+
+        Raises:
+            ValueError: this objective cannot be inverted.
+        """
+        return " ".join(self.codec.words(self.objective.uncorrupt(self.example).tolist()))
+
+
+def corrupt_text(
+    objective: str | Mapping[str, Any],
+    text: str,
+    *,
+    target: str = "",
+    others: Sequence[str] = _OTHERS,
+    tokenizer: Path | str | None = None,
+    variant: int = 0,
+    seed: int = 1,
+) -> CorruptedText:
+    """Corrupt one text.
+
+    Args:
+        objective: name, or name and options as in a recipe: `{"name": "masked_lm", "max_length": 128}`.
+        text: one document; the splitter `regex` finds its sentences. Of several rows, the first is corrupted.
+        target: its other side, such as a translation, for objectives over pairs.
+        others: documents from which an objective over sentence pairs takes the partner.
+        tokenizer: folder written by `train_tokenizer`; default: words and punctuation of these texts are the tokens.
+        variant: which corruption of the text, 0 to 65,535.
+        seed: of the draws.
+
+    Raises:
+        ConfigurationError: no such objective, wrong options, or a text that this objective cannot corrupt.
+
+    Example:
+        `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of the masked fragment.
+    """
+    if not text.strip():
+        raise ConfigurationError("corrupt_text: expected a text, got nothing")
+    if not 0 <= variant < _VARIANTS:
+        raise ConfigurationError(f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}")
+    texts = [_text(text, target), *(_text(other, "") for other in others)]
+    codec: TextCodec
+    if tokenizer is None:
+        texts = [_in_words(one) for one in texts]
+        codec = Words(part for one in texts for part in (*one.sentences, one.target))
+    else:
+        codec = TokenizerPieces(load_tokenizer(Path(tokenizer)))
+    return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
+
+
+def corrupt_first_row(
+    objective: Objective, codec: TextCodec, texts: Sequence[Text], variant: int, seed: int = 1
+) -> CorruptedText:
+    """Corrupt the first row of the first text; the other texts are partners for sentence pairs.
+
+    Raises:
+        ConfigurationError: the objective cannot corrupt this text.
+    """
+    if objective.grouping.name == "parallel" and not texts[0].target:
+        raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
+    rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])
+    first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
+    if not len(first):
+        raise _refusal(objective, texts[0], "too_short")
+    row = rows.take(first)
+    examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)
+    if skips[0]:
+        raise _refusal(objective, texts[0], Skip(skips[0]).reason)
+    return CorruptedText(objective, codec, row.row(0), examples.row(0))
+
+
+def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {objective.min_tokens} tokens and "
+        f"{objective.min_sentences} sentences, the text has {len(text.sentences)} sentences"
+    )
+
+
+def _text(text: str, target: str) -> Text:
+    """Split a text into sentences; each but the first starts with the blank before it."""
+    starts = choose("clozeline.pipeline.text.sentences", "regex").build().starts(text, "en")
+    sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
+    return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)
+
+
+def _in_words(text: Text) -> Text:
+    """Return the same text with blanks between words and punctuation."""
+    sentences = tuple(" ".join(_WORD.findall(sentence)) for sentence in text.sentences)
+    return Text(sentences, " ".join(_WORD.findall(text.target)))

@@ -1,0 +1,133 @@
+"""Texts as tokens that people can read, and the sample rows that a grouping makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.group.groupings import Context, build_grouping
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
+from clozeline.seeding import keyed_hash
+
+_SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A document of words between blanks.
+
+    Args:
+        sentences: its sentences.
+        target: its other side (a translation, an answer); empty: none.
+        target_language: code of the other side's language.
+    """
+
+    sentences: tuple[str, ...]
+    target: str = ""
+    target_language: int = 1
+
+    @property
+    def uid(self) -> NDArray[np.uint8]:
+        """The document uid, shape [16]."""
+        word = keyed_hash(*self.sentences).to_bytes(8, "little")
+        return np.frombuffer(word + bytes(8), np.uint8)
+
+
+class TextCodec(Protocol):
+    """Texts to ids, and ids to pieces that people can read."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Facts about the ids that an objective needs."""
+        ...
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        ...
+
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """Return one piece for each token."""
+        ...
+
+
+class TokenizerPieces:
+    """The ids and pieces of a trained tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.vocabulary = tokenizer.vocabulary
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        return [int(token) for token in self._tokenizer.encode([text])[0].ids]
+
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """Return the pieces as the tokenizer's model writes them: `Ġthe`, `▁the`."""
+        return [self._tokenizer.piece(int(token)) for token in ids]
+
+
+class Words:
+    """A vocabulary of specials, sentinels, modes and the words of some texts; `##` marks a word's later pieces."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        sentinels = [f"<extra_{number}>" for number in range(SENTINELS)]
+        specials = [_SHOWN[name] for name in SPECIALS]
+        words = sorted({word for text in texts for word in text.split()})
+        self._shown = [*specials, *sentinels, *(f"[{mode}]" for mode in MODES), *words]
+        self._ids = {word: token for token, word in enumerate(self._shown)}
+        first = len(self._shown) - len(words)
+        size = len(self._shown)
+        self.vocabulary = Vocabulary(
+            size=size,
+            specials={name: token for token, name in enumerate(SPECIALS)},
+            sentinels=tuple(range(len(specials), len(specials) + SENTINELS)),
+            modes={mode: len(specials) + SENTINELS + place for place, mode in enumerate(MODES)},
+            special=np.arange(size) < first,
+            word_start=np.array([not word.startswith("##") for word in self._shown]),
+            fingerprint="0" * 64,
+        )
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of words and specials between blanks."""
+        return [self._ids[word] for word in text.split()]
+
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """Return the words as they are shown."""
+        return [self._shown[token] for token in ids]
+
+
+def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]) -> Rows:
+    """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
+    spec = objective.grouping
+    context = Context(spec.label, source_groups=("gallery",))
+    return build_grouping(spec, codec.vocabulary).group(_documents(codec, texts), objective.minimum, context).rows
+
+
+def _documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
+    """Return token documents, as groupings read them."""
+    sentences = [[codec.ids(sentence) for sentence in text.sentences] for text in texts]
+    starts = [np.cumsum([0, *map(len, ids)])[:-1] for ids in sentences]
+    targets = [codec.ids(text.target) if text.target else [] for text in texts]
+    fixed: dict[str, Any] = {
+        "document_uid": np.stack([text.uid for text in texts]),
+        "language": np.zeros(len(texts), np.uint8),
+        "source_group": np.zeros(len(texts), np.uint16),
+        "copy": np.zeros(len(texts), np.uint8),
+    }
+    dtype = codec.vocabulary.id_dtype
+    columns = {
+        "token_ids": Ragged.from_lists([np.concatenate(ids).astype(dtype) for ids in sentences], dtype),
+        "sentence_starts": Ragged.from_lists(starts, np.uint32),
+        "target_ids": Ragged.from_lists(targets, dtype),
+        "target_language": Ragged.from_lists(
+            [[text.target_language] if text.target else [] for text in texts], np.uint8
+        ),
+    }
+    return Rows(fixed, columns)

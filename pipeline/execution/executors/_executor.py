@@ -1,0 +1,85 @@
+"""Executors: where the units of a pass run. One executor a file; the bytes of the output do not depend on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from loguru import logger
+
+from clozeline.pipeline.recipe import ExecutorConfig
+
+
+class UnitStep(Protocol):
+    """Work of a worker on one unit. Picklable."""
+
+    @property
+    def logs(self) -> Path:
+        """The folder for logs of this pass."""
+
+    def __call__(self, unit: int) -> None:
+        """Run the unit; its errors are recorded, not raised."""
+
+    def done(self, unit: int) -> bool:
+        """Return whether the unit has a result in this run, of success or failure."""
+
+    def started(self, unit: int) -> bool:
+        """Return whether a worker began the unit and left no result."""
+
+    def give_up(self, unit: int, reason: str) -> None:
+        """Record the unit as failed."""
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The datatrove step: task r of n runs units r, r + n, ..."""
+
+    step: UnitStep
+    units: Sequence[int]
+    tasks: int
+
+    def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
+        """Run the units of a task that have no result yet."""
+        for unit in self.units[rank::world_size]:
+            if not self.step.done(unit):
+                self.step(unit)
+        return data
+
+    def task_of(self, unit: int) -> int:
+        """Return the task that has a unit."""
+        return self.units.index(unit) % self.tasks
+
+    def finished(self) -> bool:
+        """Return whether every unit has a result."""
+        return all(map(self.step.done, self.units))
+
+
+class Executor(Protocol):
+    """One round over units. A unit that is left without a result is tried again, or given up, by the caller."""
+
+    final: bool
+    """true if units that this round left must not be tried again, such as after a cancelled job"""
+
+    def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
+
+    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
+        """Run every task; return what happened to tasks that ended early, for messages.
+
+        Args:
+            deal: the units, and how they are dealt to tasks.
+            tick: progress callback, to be called repeatedly.
+        """
+
+
+def workers_of(config: ExecutorConfig, tasks: int) -> int:
+    """Return how many processes run at a time on this machine."""
+    return min(config.workers or os.cpu_count() or 1, tasks)
+
+
+def logs_apart() -> None:
+    """Silence datatrove: it prints a banner and a traceback with variable values for every task."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    logger.disable("datatrove")

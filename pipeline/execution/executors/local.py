@@ -1,0 +1,149 @@
+"""Units in processes of this machine, supervised so that no unit is lost and no process remains.
+
+Each worker process runs a datatrove executor over its tasks. When a worker dies, only the unit that it was running is
+affected.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final
+
+from pydantic.dataclasses import dataclass as options_class
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ClozelineError
+from clozeline.pipeline.execution.executors import Deal, UnitStep, logs_apart, workers_of
+from clozeline.pipeline.execution.parent_process import die_with
+from clozeline.pipeline.recipe import ExecutorConfig, stage_names
+
+_POLL_S: Final = 0.2
+_LOGS: Final = "memory://datatrove"
+
+
+class Local:
+    """Worker processes; one worker runs in this process."""
+
+    final = False
+
+    @options_class(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """None."""
+
+    def __init__(self, options: Options, config: ExecutorConfig) -> None:
+        self._config = config
+
+    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
+        """Run every task; of a worker that died no more is known."""
+        workers = workers_of(self._config, deal.tasks)
+        if workers == 1:
+            _run_tasks(Deal(_Ticking(deal.step, tick), deal.units, deal.tasks), range(deal.tasks))
+        else:
+            _supervise(deal, workers, tick)
+        return {}
+
+
+def _run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
+    logs_apart()
+    from datatrove.executor.local import LocalPipelineExecutor
+
+    # Its logs stay in memory: a killed worker would leave a folder of them.
+    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=_LOGS, skip_completed=False)
+    for rank in ranks:
+        # `run()` starts a manager process even for one worker, which outlives a killed driver.
+        executor._run_for_rank(rank)
+
+
+def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
+    # Inherited from the driver too, but not where a fork server of another user of `multiprocessing` was there before.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    die_with(driver)
+    try:
+        _run_tasks(deal, ranks)
+    except (ClozelineError, OSError) as error:  # not even a failure can be recorded: the driver meets the same error
+        raise SystemExit(getattr(error, "exit_code", 74)) from None
+
+
+@dataclass(frozen=True)
+class _Ticking:
+    """A step that reports progress after each unit."""
+
+    step: UnitStep
+    tick: Callable[[], None]
+
+    @property
+    def logs(self) -> Path:
+        return self.step.logs
+
+    def __call__(self, unit: int) -> None:
+        self.step(unit)
+        self.tick()
+
+    def done(self, unit: int) -> bool:
+        return self.step.done(unit)
+
+    def started(self, unit: int) -> bool:
+        return self.step.started(unit)
+
+    def give_up(self, unit: int, reason: str) -> None:
+        self.step.give_up(unit, reason)
+
+
+def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
+    # The fork server imports once what every worker of every pass needs; it ends with this process.
+    context = multiprocessing.get_context("forkserver")
+    modules = [f"pipeline.{stage}.stage" for stage in stage_names()]
+    context.set_forkserver_preload(["__main__", "datatrove.executor.local", *modules])
+    processes: list[BaseProcess] = [
+        context.Process(target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid()), daemon=False)
+        for first in range(workers)
+    ]
+    try:
+        with _interrupts_pending():
+            for process in processes:
+                process.start()
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
+            wait(alive, _POLL_S)
+            tick()
+    finally:
+        _end(processes)
+
+
+@contextmanager
+def _interrupts_pending() -> Iterator[None]:
+    """Keep Ctrl-C pending; raise KeyboardInterrupt at the end of the block if it came and is not ignored.
+
+    Processes that are started meanwhile have it blocked: it is the driver's, which ends them without a traceback from
+    each. A mask alone would not do for this process, since another of its threads may receive the signal.
+    """
+    came: list[int] = []
+    resource_tracker.ensure_running()  # it would unblock the signal when the first worker starts it
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if came and handler is not signal.SIG_IGN:  # a shell's script lets what it starts with `&` ignore it
+        raise KeyboardInterrupt
+
+
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """End the processes that still run, and wait for them, whatever signal comes meanwhile."""
+    with _interrupts_pending():
+        for process in processes:
+            if process.is_alive():
+                process.terminate()
+        for process in processes:
+            if process.pid is not None:  # an interrupt can come before it is started
+                process.join()

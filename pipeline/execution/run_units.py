@@ -1,0 +1,42 @@
+"""Running the units of a pass by the executor of the recipe, so that no unit is lost.
+
+A unit whose process dies is tried again, as often as `executor.retries` says, and then recorded as failed. The other
+units run on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from clozeline.pipeline.execution.executors import Deal, Executor, UnitStep
+from clozeline.pipeline.recipe import ExecutorConfig
+
+
+def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
+    """Run every unit that is not done; `tick` is called repeatedly, in this process.
+
+    Args:
+        step: what to do with a unit.
+        units: unit numbers, dealt to tasks in this order.
+        config: executor, tasks and workers.
+        tick: progress callback.
+    """
+    if not units:
+        return
+    executor: Executor = config.chosen().build(config)
+    deaths: Counter[int] = Counter()
+    remaining = list(units)
+    fruitless = 0
+    while remaining:
+        deal = Deal(step, remaining, min(config.tasks, len(remaining)))
+        ends = executor.run(deal, tick)
+        lost = [unit for unit in remaining if not step.done(unit)]
+        began = [unit for unit in lost if step.started(unit)]
+        deaths.update(began)
+        # Workers that die before they begin a unit would die in every round.
+        fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
+        for unit in lost:
+            if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
+                step.give_up(unit, ends.get(deal.task_of(unit), "its worker process died (killed, or out of memory)"))
+        remaining = [unit for unit in lost if not step.done(unit)]

@@ -1,0 +1,37 @@
+"""Full sentences: packed rows that end where a sentence ends."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import ClassVar
+
+import numpy as np
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.group.groupings._parts import PartDraws
+from clozeline.pipeline.group.groupings.packed import Packed, cuts
+from clozeline.pipeline.rows import Rows
+
+
+class FullSentences(Packed):
+    """All documents, each followed by its separator, are one stream, cut in rows of as many whole sentences as fit.
+
+    These are the FULL-SENTENCES rows of RoBERTa (arXiv 1907.11692, section 4.2). A sentence longer than `length` is cut
+    at `length` and continued in the next row. A separator belongs to the last sentence before it.
+
+    Example (length 4, separator eos, documents a b c and d e | f g h):
+        a b c </s> | d e | f g h </s>
+        document_starts [0] [0] [0], offsets 0, 0, 2
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
+        """Return where rows begin in the stream, and its end; each row ends at the last sentence end that fits."""
+        stops = np.append(sentences, begins[-1]).tolist()
+
+        def stop(begin: int, limit: int) -> int:
+            whole: int = stops[bisect_right(stops, limit) - 1]
+            return whole if whole > begin else limit
+
+        return cuts(documents, begins.tolist(), draws, label, stop)

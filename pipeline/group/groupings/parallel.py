@@ -1,0 +1,158 @@
+"""Parallel: one row for each pair of aligned texts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Bool, Int64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    sample_rows,
+    starts_at,
+    starts_feature,
+)
+from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import POSITIONS, below, kernel_keys, words
+
+SourceShare: TypeAlias = tuple[str, int, int]
+"""Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
+
+
+class Parallel(Grouping):
+    """A text and its other side, in one row; pairs are never packed.
+
+    `cut: longer` takes tokens from the end of the longer side (of equal ones the target) while both together exceed
+    `length`. `cut: source` cuts the source at `length` and leaves out pairs whose target exceeds `target_length`. With
+    `sources` only pairs of these inputs are taken, each with its own length and share, and `part` says which.
+
+    Example (cut longer, length 5; text a b c d, other side v w x):
+        ids a b c, target_ids v w
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PartOptions):
+        """Parameters of parallel rows."""
+
+        length: Annotated[int, Field(ge=2)]
+        """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""
+        cut: Literal["longer", "source"] = "longer"
+        """Side that is cut where a pair is too long."""
+        target_length: Annotated[int, Field(ge=1)] | None = None
+        """Most tokens of the target, which is never cut (`cut: source`)."""
+        sources: tuple[SourceShare, ...] = ()
+        """Inputs to take (`cut: source`), with their length and share in parts per million; none: all of them."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if (self.cut == "source") != (self.target_length is not None):
+                raise ValueError("target_length is for `cut: source`, which needs it")
+            if self.sources and (self.cut == "longer" or self.parts):
+                raise ValueError("sources are for `cut: source`, and without parts")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        self._starts = starts_feature(
+            "sentence_starts", options.length, "row indices of sentence starts in ids, first 0"
+        )
+        self.columns = (
+            Feature("ids", "ids", 1, "tokens of the text"),
+            self._starts,
+            Feature("target_ids", "ids", 1, "tokens of the other side"),
+            Feature("target_language", "uint8", 0, "code of its language"),
+        )
+
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+        """Make one row of each pair."""
+        sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
+        starts = starts_at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
+        parts, lengths, wanted = self._parts(documents, starts.uids, context)
+        first, second = self._sizes(sources.lengths, targets.lengths, lengths)
+        both = sources.lengths + targets.lengths
+        empty = (sources.lengths == 0) | (targets.lengths == 0)
+        too_long = np.zeros(len(documents), np.bool_)
+        if self.options.target_length is not None:
+            too_long = targets.lengths > self.options.target_length
+        sentence_starts = _starts_before(_side(documents, "sentence_starts"), first, self._starts.dtype)
+        short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
+        reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short, "one_sentence": alone}
+        kept, dropped = np.ones(len(documents), np.bool_), {}
+        for reason, rejected in reasons.items():
+            dropped[reason] = int(both[kept & rejected].sum())
+            kept &= ~rejected
+        dropped["cut"] = int((both - first - second)[kept].sum())
+        chosen, codes = np.flatnonzero(kept), _side(documents, "target_language")
+        columns = {
+            "ids": self._cut(sources, chosen, first),
+            "sentence_starts": sentence_starts.take(chosen),
+            "target_ids": self._cut(targets, chosen, second),
+            "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
+        }
+        counts: dict[str, Any] = {
+            "tokens_in": int(both.sum()),
+            "tokens_in_samples": int((first + second)[kept].sum()),
+            "target_tokens": int(second[kept].sum()),
+            "tokens_dropped": {reason: tokens for reason, tokens in dropped.items() if tokens},
+            "separators": 0,
+            "documents_dropped": {"empty": int(empty.sum())},
+        }
+        return Grouped(sample_rows(documents, starts.take(kept), columns, parts[kept]), counts)
+
+    def _parts(
+        self, documents: Rows, uids: NDArray[np.uint64], context: Context
+    ) -> tuple[NDArray[np.uint8], Int64, dict[str, Bool]]:
+        """Return part and length of each pair, and which pairs belong to other inputs or exceed their input's share."""
+        if not self.options.sources:
+            parts, lengths = self.part_draws(context).of_rows(uids)
+            return parts, lengths, {}
+        number = {name: index for index, (name, _, _) in enumerate(self.options.sources)}
+        table = np.array([number.get(name, -1) for name in context.source_groups], np.int64)
+        task = table[documents.fixed["source_group"].astype(np.int64)] if len(table) else np.full(len(documents), -1)
+        keys = kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
+        drawn = below(words(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
+        share = np.array([share for _, _, share in self.options.sources])[task]
+        lengths = np.array([length for _, length, _ in self.options.sources])[task]
+        reasons = {"other_source": task < 0, "beyond_share": drawn >= share}
+        return np.maximum(task, 0).astype(np.uint8), lengths, reasons
+
+    def _sizes(self, sources: Int64, targets: Int64, lengths: Int64) -> tuple[Int64, Int64]:
+        """Return the tokens that are kept of each side."""
+        if self.options.cut == "source":
+            return np.minimum(sources, lengths), targets
+        half = lengths // 2
+        first = np.where(targets <= half, lengths - targets, np.where(sources <= half, sources, lengths - half))
+        first = np.minimum(sources, first)
+        return first, np.minimum(targets, lengths - first)
+
+    def _cut(self, side: Ragged, chosen: NDArray[np.intp], sizes: Int64) -> Ragged:
+        values = segments(side.values, side.offsets[:-1][chosen], sizes[chosen])
+        return Ragged(values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen]))
+
+
+def _starts_before(starts: Ragged, bounds: Int64, dtype: str) -> Ragged:
+    """Return the starts of each row that lie below its bound."""
+    inside = starts.values < np.repeat(bounds, starts.lengths)
+    counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
+    return Ragged(starts.values[inside].astype(dtype), offsets_of(counts))
+
+
+def _side(documents: Rows, name: str) -> Ragged:
+    """Return a column of the documents, or empty lists where documents have no other side."""
+    empty = Ragged(np.empty(0, np.uint16), np.zeros(len(documents) + 1, np.int64))
+    return documents.columns.get(name, empty)

@@ -1,0 +1,190 @@
+"""Sentence pair: windows of several sentences, each with a partner from another document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.group.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    Starts,
+    kept_by_minimum,
+    sample_rows,
+    starts_at,
+    starts_feature,
+    without_empty,
+)
+from clozeline.pipeline.kernels.ragged import starts_in_rows
+from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, words
+
+_CANDIDATES: Final = 16
+"""Other documents among which a partner is sought."""
+_HALF: Final = np.uint64(32)
+
+
+class SentencePair(Grouping):
+    """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
+
+    A window ends where its tokens are full, also inside a sentence, and the next begins there. A window of t tokens
+    gets a partner: up to t - 1 tokens of another document, from a sentence start that at least as many tokens follow.
+    It is sought among the next 16 documents with another text; where all of them are too short, the longest gives its
+    tokens. Windows of one sentence make no rows, but their text serves as partner.
+
+    Example (length 6, documents a b c | d e f and g | h i j k | l):
+        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens follow)
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PartOptions):
+        """Parameters of sentence pairs."""
+
+        length: Annotated[int, Field(ge=2)]
+        """Most tokens in a window."""
+        short_rate: Rate = 0.1
+        """Share of windows that are shorter, by a uniform length from 2 tokens on."""
+        partner: bool = True
+        """True if windows get a partner from another document."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        self._short = parts_per_million(options.short_rate)
+        columns = (
+            Feature("ids", "ids", 1, "tokens of the window"),
+            starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0"),
+        )
+        partner = (
+            Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
+            Feature("partner_document_uid", "uint8", 1, "the 16 bytes of that document's uid"),
+            Feature("partner_offset", "uint32", 0, "place of the partner's first token in that document"),
+        )
+        self.columns = (*columns, *partner) if options.partner else columns
+
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+        """Cut each document, then look for partners."""
+        filled = without_empty(documents)
+        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
+        places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        starts, parts = self._windows(filled, context)
+        offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
+        sentence_starts, lengths = starts_in_rows(places, offsets, self.columns[1].dtype), np.diff(offsets)
+        wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
+        kept, dropped = kept_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
+        if self.options.partner and kept.any() and not _several_texts(filled):
+            dropped["no_partner"] = int(lengths[kept].sum())
+            kept[:] = False
+        chosen = np.flatnonzero(kept)
+        starts, lengths = starts.take(chosen), lengths[chosen]
+        columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
+        if self.options.partner:
+            columns |= self._partners(filled, places, starts, lengths, context)
+        counts: dict[str, Any] = {
+            "tokens_in": len(values),
+            "tokens_in_samples": int(lengths.sum()),
+            "tokens_dropped": dropped,
+            "separators": 0,
+            "documents_dropped": {"empty": len(documents) - len(filled)},
+        }
+        return Grouped(sample_rows(filled, starts, columns, parts[chosen]), counts)
+
+    def _windows(self, documents: Rows, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
+        """Return where all windows start, and their parts; each round cuts one window of every open document."""
+        sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
+        first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
+        windows: list[tuple[Any, ...]] = []
+        while len(first) or not windows:
+            starts = starts_at(documents, first, offset, context.label)
+            parts, lengths = draws.of_rows(starts.uids)
+            windows.append((first, offset, starts.uids, parts))
+            offset = offset + self._lengths(starts.uids, lengths, context)
+            unfinished = offset < sizes[first]
+            first, offset = first[unfinished], offset[unfinished]
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
+        order = np.lexsort((offset, first))
+        return Starts(first, offset, uids).take(order), parts[order]
+
+    def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
+        """Return the tokens that windows of these uids should have."""
+        drawn = words(_keys(uids, context), LENGTHS, 2) >> _HALF
+        shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
+        return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
+
+    def _partners(
+        self, documents: Rows, places: Int64, starts: Starts, lengths: Int64, context: Context
+    ) -> dict[str, Ragged]:
+        """Return the columns of the partners of windows of these lengths."""
+        tokens, need = documents.columns["token_ids"], lengths - 1
+        document, choices = _partner_documents(documents, places, starts.first, need)
+        keys = _keys(starts.uids, context)
+        pick = below(words(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
+        begin = tokens.offsets[document]
+        place = places[np.searchsorted(places, begin) + np.where(choices > 0, pick, 0)]
+        sizes = np.minimum(need, tokens.offsets[document + 1] - place)
+        values = segments(tokens.values, place, sizes).astype(self.vocabulary.id_dtype, copy=False)
+        uids = documents.fixed["document_uid"][document].reshape(-1, 16)
+        offset = (place - begin).astype(np.uint32)
+        return {
+            "partner_ids": Ragged(values, offsets_of(sizes)),
+            "partner_document_uid": Ragged.from_matrix(uids),
+            "partner_offset": Ragged(offset, np.arange(len(offset) + 1, dtype=np.int64)),
+        }
+
+
+def _several_texts(documents: Rows) -> bool:
+    """Return whether the documents hold more than one text and its copies."""
+    uids = documents.fixed["document_uid"]
+    return bool((uids != uids[:1]).any())
+
+
+def _keys(uids: UInt64, context: Context) -> UInt64:
+    return kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
+
+
+def _partner_documents(
+    documents: Rows, places: Int64, document_of: NDArray[np.intp], need: Int64
+) -> tuple[Int64, Int64]:
+    """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow.
+
+    Args:
+        documents: documents in hash order, none empty.
+        places: sentence starts over the flat tokens.
+        document_of: document of each window, which must have another beside it.
+        need: tokens wanted of the partner.
+    """
+    tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
+    partner, choices = np.full(len(document_of), -1, np.int64), np.zeros(len(document_of), np.int64)
+    seen, longest_yet = np.zeros(len(document_of), np.int64), np.zeros(len(document_of), np.int64)
+    open_rows = np.arange(len(document_of))
+    for step in range(1, len(documents)):
+        if len(open_rows) == 0:
+            break
+        candidate = (document_of[open_rows] + step) % len(documents)
+        other = (uids[candidate] != uids[document_of[open_rows]]).any(axis=1)
+        begin, end = tokens[candidate], tokens[candidate + 1]
+        usable = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
+        enough = other & (usable > 0) & (end - begin >= need[open_rows])
+        better = other & (enough | (end - begin > longest_yet[open_rows]))
+        rows = open_rows[better]
+        partner[rows], longest_yet[rows] = candidate[better], (end - begin)[better]
+        choices[open_rows[enough]] = usable[enough]
+        seen[open_rows] += other
+        open_rows = open_rows[~enough & (seen[open_rows] < _CANDIDATES)]
+    return partner, choices

@@ -1,0 +1,355 @@
+"""Bounded decompression: gzip, zstandard, LZ4, bzip2 and xz, many members a file, never more memory than a few MiB.
+
+Whatever can be decoded is given before an error is. After damage, decoding continues at the next member.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+import lz4.frame
+import zstandard
+
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+
+_HEAD: Final = 1 << 12
+"""Bytes of the first read of a member; each further read doubles what was read, up to `_CHUNK`."""
+_CHUNK: Final = 1 << 18
+_OUTPUT: Final = 1 << 20
+_RATIO_FREE: Final = 64 << 20
+"""Output below this many bytes may have any ratio: short repetitive files compress far better than 200 to 1."""
+_ZSTD_INPUT: Final = 1024  # a block of 4 bytes may decode to 128 KiB, so 1 KiB of input gives at most 32 MiB
+_WINDOW: Final = 2**27
+_MEMORY: Final = 2**28
+_PROBE: Final = 1 << 12
+_BLOCK: Final = 1 << 20
+_LONGEST_MAGIC: Final = 16
+
+
+def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
+    """Return whether the output is so large for its input that reading must end."""
+    return decompressed > limits.decompressed_bytes or (
+        decompressed > _RATIO_FREE and decompressed > limits.ratio * compressed
+    )
+
+
+class Damage(Exception):
+    """A stream cannot be decoded further: `reason` is `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
+
+    Args:
+        reason: why.
+        member: offset in the file of the member that does not decode.
+        content: bytes of content before that member.
+    """
+
+    def __init__(self, reason: str, member: int = 0, content: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.member = member
+        self.content = content
+
+
+class Seekable(Protocol):
+    """A file or a memory map."""
+
+    def seek(self, offset: int, /) -> object:
+        """Move to an offset."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most so many bytes."""
+
+
+class Decoder(Protocol):
+    """The interface that the standard library's incremental decompressors share."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return output of at most about `max_length` bytes; the rest comes at the next calls."""
+
+    @property
+    def eof(self) -> bool:
+        """Return whether the stream has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Return whether everything given was used."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Return the bytes that follow the stream's end."""
+
+
+class ZlibDecoder:
+    """zlib's decompressor with that interface; `wbits` as zlib counts them (31: gzip with its checksum)."""
+
+    def __init__(self, wbits: int) -> None:
+        self._decoder = zlib.decompressobj(wbits)
+        self.needs_input = True
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """See `Decoder`."""
+        output = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+        self.needs_input = len(output) < max_length
+        return output
+
+    @property
+    def eof(self) -> bool:
+        """See `Decoder`."""
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        """See `Decoder`."""
+        return self._decoder.unused_data
+
+
+class _Zstandard:
+    """zstandard's decompressor with that interface: it knows no output limit, so its input is given in drops."""
+
+    def __init__(self) -> None:
+        self._decoder: Any = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+        self._pending = b""
+        self._at = 0
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """See `Decoder`."""
+        if data:
+            self._pending, self._at = self._pending[self._at :] + data, 0
+        pieces, length = [], 0
+        while length < max_length and not self.needs_input and not self.eof:
+            drop = self._pending[self._at : self._at + _ZSTD_INPUT]
+            self._at += len(drop)
+            pieces.append(self._decoder.decompress(drop))
+            length += len(pieces[-1])
+        return b"".join(pieces)
+
+    @property
+    def needs_input(self) -> bool:
+        """See `Decoder`."""
+        return self._at >= len(self._pending)
+
+    @property
+    def eof(self) -> bool:
+        """See `Decoder`."""
+        return bool(self._decoder.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        """See `Decoder`."""
+        return bytes(self._decoder.unused_data) + self._pending[self._at :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    magics: tuple[bytes, ...]
+    """first bytes of a file"""
+    decoder: Callable[[], Decoder]
+    member: re.Pattern[bytes]
+    """first bytes of a member that has content; looked for after damage"""
+
+
+_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
+CODECS: Final[dict[str, _Codec]] = {
+    "gzip": _Codec((b"\x1f\x8b\x08",), lambda: ZlibDecoder(31), re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")),
+    "zstd": _Codec((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _Zstandard, re.compile(rb"\x28\xb5\x2f\xfd")),
+    "lz4": _Codec((b"\x04\x22\x4d\x18",), lz4.frame.LZ4FrameDecompressor, re.compile(rb"\x04\x22\x4d\x18")),
+    "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
+    "xz": _Codec((b"\xfd7zXZ\x00",), lambda: lzma.LZMADecompressor(memlimit=_MEMORY), re.compile(rb"\xfd7zXZ\x00\x00")),
+}
+REASONS: Final = ("bomb", "trailing_junk", "truncated", *(f"{name}_error" for name in CODECS))
+"""Every reason of `Damage` that `decompress` gives."""
+_ERRORS = (zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError, MemoryError)
+
+
+def detect_codec(head: bytes) -> str | None:
+    """Name of the compression that the first bytes of a file announce, or None."""
+    for name, codec in CODECS.items():
+        if head.startswith(codec.magics):
+            return name
+    return None
+
+
+def decompress(
+    file: BinaryIO, codec: str | None, limits: Limits, account: Account | None = None, *, resume: bool = True
+) -> Iterator[bytes | Damage]:
+    """Yield pieces of the decompressed content, each a few MiB at most; `codec` None passes the file through.
+
+    Everything that decodes before an error is given, then the damage, then the content from the next member on.
+
+    Args:
+        file: the file, at its first byte.
+        codec: name of the compression.
+        limits: bounds on the output.
+        account: where bytes are counted; content too.
+        resume: whether to continue after damage, at the next member; never after a `bomb`.
+    """
+    account = Account() if account is None else account
+    if codec is None:
+        while piece := file.read(_OUTPUT):
+            account.decoded += len(piece)
+            account.content += len(piece)
+            yield piece
+        return
+    size, at = file.seek(0, os.SEEK_END), 0
+    while (start := _after_zeros(file, at)) < size:
+        account.decoded += start - at
+        before = account.decoded, account.content
+        try:
+            yield from decode_member(file, codec, start, limits, account)
+            at = start + account.decoded - before[0]
+        except Damage as damage:
+            found = find_member(file, codec, start + 1) if resume and damage.reason != "bomb" else None
+            stop = start + account.decoded - before[0]
+            if found is not None and found < stop:  # what was taken for content of the member holds the next one
+                account.decoded, stop = before[0], start
+            cut = damage.reason == "truncated" and found is not None
+            at, reason = found or size, f"{codec}_error" if cut else damage.reason
+            account.pass_over(reason, at - stop)
+            yield Damage(reason, start, before[1])
+    account.decoded += size - at if at < size else 0
+
+
+def decompress_file(
+    path: Path, limits: Limits, account: Account | None = None, *, resume: bool = True
+) -> Iterator[bytes | Damage]:
+    """Yield the content of a file, plain or compressed, as `decompress` does."""
+    with path.open("rb") as file:
+        codec = detect_codec(file.read(_LONGEST_MAGIC))
+        file.seek(0)
+        yield from decompress(file, codec, limits, account, resume=resume)
+
+
+def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:
+    """Yield the content of the member at an offset of a file. `account` counts its bytes and those of its content.
+
+    Raises:
+        Damage: after everything that decodes.
+    """
+    file.seek(start)
+    head = file.read(_HEAD)
+    if not head.startswith(CODECS[codec].magics):
+        raise Damage("trailing_junk" if start else f"{codec}_error")
+    decoder = CODECS[codec].decoder()
+    data, given, produced = head, 0, 0
+    while not decoder.eof:
+        try:
+            piece = decoder.decompress(data, _OUTPUT)
+        except _ERRORS as error:
+            # The failing call gave nothing: decode again up to the very byte that fails.
+            for piece in _rest_before_error(file, codec, start, given, produced):
+                account.content += len(piece)
+                yield piece
+            raise Damage(f"{codec}_error") from error
+        given += len(data)
+        account.decoded += len(data)
+        produced += len(piece)
+        if piece:
+            account.content += len(piece)
+            yield piece
+        if is_bomb(limits, account.decoded, account.content):
+            raise Damage("bomb")
+        data = b""
+        if decoder.needs_input and not decoder.eof:
+            file.seek(start + given)
+            # Members may be small, and what a read takes beyond a member is read again.
+            if not (data := file.read(min(_CHUNK, given))):
+                raise Damage("truncated")
+    account.decoded -= len(decoder.unused_data or b"")  # LZ4 gives None
+
+
+def _rest_before_error(file: Seekable, codec: str, start: int, given: int, produced: int) -> Iterator[bytes]:
+    """Yield what a damaged member decodes to after the first `produced` bytes, given byte by byte after `given`."""
+    decoder = CODECS[codec].decoder()
+    file.seek(start)
+    seen = 0
+    sizes = chain([_CHUNK] * (given // _CHUNK), [given % _CHUNK] if given % _CHUNK else [], repeat(1))
+    try:
+        while not decoder.eof and (data := file.read(next(sizes))):
+            while data or not (decoder.needs_input or decoder.eof):
+                piece = decoder.decompress(data, _OUTPUT)
+                data = b""
+                seen += len(piece)
+                if seen > produced and (new := piece[max(0, len(piece) - (seen - produced)) :]):
+                    yield new
+    except _ERRORS:
+        return
+
+
+def find_member(file: Seekable, codec: str, start: int) -> int | None:
+    """Return the offset of the first member at `start` or after it; None without one.
+
+    Bytes that look like the beginning of a member are one if the first KiB behind them decode.
+    """
+    pattern = CODECS[codec].member
+    while True:
+        file.seek(start)
+        block = file.read(_BLOCK)
+        for match in pattern.finditer(block):
+            if _decodes(file, codec, start + match.start()):
+                return start + match.start()
+        if len(block) < _BLOCK:
+            return None
+        start += len(block) - _LONGEST_MAGIC
+
+
+def _decodes(file: Seekable, codec: str, start: int) -> bool:
+    file.seek(start)
+    decoder = CODECS[codec].decoder()
+    try:
+        decoder.decompress(file.read(_PROBE), _PROBE)
+    except _ERRORS:
+        return False
+    return True
+
+
+def _after_zeros(file: BinaryIO, at: int) -> int:
+    """Return the offset of the next byte that is not zero: tapes and block devices fill up with zeros."""
+    file.seek(at)
+    size = _HEAD
+    while block := file.read(size):
+        if rest := block.lstrip(b"\0"):
+            return at + len(block) - len(rest)
+        at, size = at + len(block), _CHUNK
+    return at
+
+
+def _step(decoder: Decoder, data: bytes, codec: str) -> bytes:
+    try:
+        return decoder.decompress(data, _OUTPUT)
+    except _ERRORS as error:
+        raise Damage(f"{codec}_error") from error
+
+
+def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[bytes, bool]:
+    """Decompress a body in memory, at most `record_bytes` long; bytes after its end are ignored.
+
+    Returns:
+        What decodes, and whether that is the whole body; one that ends early gives its beginning.
+
+    Raises:
+        Damage: it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
+    """
+    pieces: list[bytes] = []
+    produced = 0
+    given = data
+    while not decoder.eof:
+        piece = _step(decoder, given, "body")
+        given = b""
+        pieces.append(piece)
+        produced += len(piece)
+        if produced > limits.record_bytes or is_bomb(limits, len(data), produced):
+            raise Damage("bomb")
+        if not piece and decoder.needs_input and not decoder.eof:
+            if not produced:
+                raise Damage("truncated")
+            return b"".join(pieces), False
+    return b"".join(pieces), True

@@ -1,0 +1,72 @@
+"""Files of lines, plain or compressed: a line is a document, and one bad byte costs one line."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, line_start
+from clozeline.pipeline.ingest.formats.charset import utf16_of
+from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class LineFile(ABC):
+    r"""A reader of lines split at `\n` alone. A subclass says what a line holds.
+
+    The locator is the offset of the line in the decompressed stream. A truncated or damaged stream gives every whole
+    line before the damage, and those of the members after it.
+    """
+
+    self_delimiting: ClassVar[bool] = False
+    """true where the rest of a line is never a record, so that a record right after damage is a whole line"""
+    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes")
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        self._options = options
+        self._limits = limits
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from its middle."""
+        return detect_codec(head) is None and utf16_of(head) is None
+
+    def first(self, path: Path, position: int) -> int:
+        """Return the offset of the first line at a position or after it."""
+        return line_start(path, position)
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+        """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""
+        lines = ByteLines(path, start, end, self._limits, account)
+        for offset, line in lines:
+            item = self._item(line, offset)
+            if lines.rest and not isinstance(line, Cut):
+                if not self.self_delimiting or isinstance(item, Counted):
+                    yield Counted("note", "resync", line if isinstance(line, int) else len(line))
+                    continue
+                account.records += 1
+            yield item
+
+    def _item(self, line: Line, offset: int) -> Item:
+        if isinstance(line, Cut):
+            return Counted("malformed", line.reason, line.length)
+        if isinstance(line, int):
+            return Counted("malformed", "line_bytes", line)
+        raw = line.removeprefix(_BOM) if offset == 0 else line
+        if not raw.strip():
+            return Counted("ignored", "blank_line", len(line))
+        try:
+            return self.parse(raw.decode("utf-8"), offset, len(line))
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", len(line))
+
+    @abstractmethod
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """Return the record of a line that is not blank, without its end; `length` in bytes."""

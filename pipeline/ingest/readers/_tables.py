@@ -1,0 +1,118 @@
+"""Tables in a columnar file: a row is a document, its number the locator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
+
+import pyarrow as pa
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
+
+_DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
+_MOST_LOST: Final = 1 << 20
+"""Rows of a damaged part that are counted, whatever the file claims."""
+
+
+class Part(NamedTuple):
+    """Consecutive rows that can be read without those before: their number where the file states it, and how."""
+
+    rows: int | None
+    batches: Callable[[], Iterable[pa.RecordBatch]]
+
+
+Table = tuple[pa.Schema, Iterable[Part]]
+"""Columns and parts of a table."""
+
+
+class TableFile(OneRange, ABC):
+    """A reader of tables, batch by batch. A subclass opens its format."""
+
+    kind: ClassVar[str]
+    """kind of the locator, part of the document uid; `<kind>_error` counts what cannot be read"""
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(FieldOptions):
+        """Names of the columns."""
+
+    def __init__(self, options: Options, limits: Limits) -> None:
+        self._options = options
+
+    @staticmethod
+    def reasons_of(kind: str) -> tuple[str, ...]:
+        """Return the reasons of a table reader."""
+        return (*FIELD_REASONS, "bad_utf8", f"{kind}_error", "schema")
+
+    @abstractmethod
+    def table(self, path: Path) -> AbstractContextManager[Table]:
+        """Open the file."""
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+        """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
+        size, damaged = path.stat().st_size, 0
+        try:
+            with self.table(path) as (schema, parts):
+                if why := unusable(self._options.text_key, schema.names):
+                    account.records, account.decoded = 1, size
+                    yield Counted("malformed", "schema", 0, why)
+                    return
+                kind = schema.field(self._options.text_key).type
+                for part in parts:
+                    damaged += yield from self._part(part, kind, account)
+        except _DAMAGE:
+            account.records += 1
+            damaged += 1
+            yield Counted("malformed", f"{self.kind}_error")
+        if damaged and damaged == account.records:
+            account.pass_over(f"{self.kind}_error", size)
+        else:
+            account.decoded = size
+
+    def _part(self, part: Part, kind: pa.DataType, account: Account) -> Generator[Item, None, int]:
+        """Yield the rows of a part, and return how many damage costs. Each is counted: later rows keep their number."""
+        first = account.records
+        try:
+            for batch in part.batches():
+                for fields in _rows(batch):
+                    account.records += 1
+                    yield self._item(fields, account.records - 1, kind)
+        except _DAMAGE:
+            lost = 1 if part.rows is None else part.rows - (account.records - first)
+            lost = min(max(1, lost), _MOST_LOST)
+            account.records += lost
+            yield from repeat(Counted("malformed", f"{self.kind}_error"), lost)
+            return lost
+        return 0
+
+    def _item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
+        if fields is None:
+            return Counted("malformed", "bad_utf8")
+        item = record_of(fields, self._options, self.kind, row, 1, span=0)
+        if isinstance(item, Counted) and item.reason == "text_type":
+            return replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
+        return item
+
+
+def _rows(batch: pa.RecordBatch) -> Iterable[dict[str, Any] | None]:
+    """Return the rows as plain data; None for one whose strings are not UTF-8, which Arrow does not check."""
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        return map(_row, (batch.slice(number, 1) for number in range(batch.num_rows)))
+
+
+def _row(batch: pa.RecordBatch) -> dict[str, Any] | None:
+    try:
+        return dict(batch.to_pylist()[0])
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,40 @@
+"""Arrow tables (IPC files and streams): a row is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile
+
+_FILE_MAGIC: Final = b"ARROW1"
+
+
+class Arrow(TableFile):
+    """Reads row by row, one record batch at a time; after a damaged batch of a file the next one."""
+
+    VERSION: ClassVar[int] = 2
+    suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
+    kind: ClassVar[str] = "arrow"
+    reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("arrow")
+
+    @contextmanager
+    def table(self, path: Path) -> Iterator[Table]:
+        """Open an IPC file, or a stream as `datasets` writes it."""
+        with pa.memory_map(str(path)) as source:
+            if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
+                with pa.ipc.open_file(source) as file:
+                    yield file.schema, (_part(file, number) for number in range(file.num_record_batches))
+            else:
+                source.seek(0)
+                with pa.ipc.open_stream(source) as stream:
+                    yield stream.schema, [Part(None, partial(iter, stream))]
+
+
+def _part(file: pa.ipc.RecordBatchFileReader, number: int) -> Part:
+    return Part(None, lambda: [file.get_batch(number)])

@@ -1,0 +1,16 @@
+"""HTML files: the file is the page."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from clozeline.pipeline.ingest.readers._whole_file import WholeFile
+
+
+class Html(WholeFile):
+    """Reads a whole page, compressed or not; its `<meta>` may name the encoding."""
+
+    VERSION: ClassVar[int] = 2
+    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
+    kind: ClassVar[str] = "html"
+    markup: ClassVar[bool] = True

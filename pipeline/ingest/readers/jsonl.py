@@ -1,0 +1,37 @@
+"""JSON lines, plain or compressed: one object a line, one document an object."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, integer_of, record_of
+from clozeline.pipeline.ingest.readers._lines import LineFile
+
+
+class Jsonl(LineFile):
+    """Reads one JSON object a line."""
+
+    VERSION: ClassVar[int] = 2
+    self_delimiting: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
+    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(FieldOptions):
+        """Names of the fields."""
+
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """Return the record of an object."""
+        try:
+            value = json.loads(line, parse_int=integer_of)
+        except (ValueError, RecursionError) as error:
+            why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
+            return Counted("malformed", "bad_json", length, detail="" if offset else why)
+        if not isinstance(value, dict):
+            return Counted("malformed", "not_object", length, detail="" if offset else "line 1 is JSON, but no object")
+        return record_of(value, self._options, "jsonl", offset, length)

@@ -1,0 +1,36 @@
+"""Parquet tables: a row is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pyarrow.parquet
+
+from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile
+
+_BATCH_ROWS: Final = 256
+
+
+class Parquet(TableFile):
+    """Reads row by row, in batches; after a damaged row group the next one."""
+
+    VERSION: ClassVar[int] = 2
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    kind: ClassVar[str] = "parquet"
+    reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")
+
+    @contextmanager
+    def table(self, path: Path) -> Iterator[Table]:
+        """Open a Parquet file."""
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            groups = range(file.metadata.num_row_groups)
+            yield file.schema_arrow, (_part(file, group) for group in groups)
+
+
+def _part(file: pyarrow.parquet.ParquetFile, group: int) -> Part:
+    batches = partial(file.iter_batches, _BATCH_ROWS, row_groups=[group])
+    return Part(file.metadata.row_group(group).num_rows, batches)

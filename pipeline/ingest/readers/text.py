@@ -1,0 +1,16 @@
+"""Plain text: the file is the document."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from clozeline.pipeline.ingest.readers._whole_file import WholeFile
+
+
+class Text(WholeFile):
+    """Reads a whole file, compressed or not, in whatever encoding fits."""
+
+    VERSION: ClassVar[int] = 2
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
+    kind: ClassVar[str] = "text"
+    markup: ClassVar[bool] = False

@@ -1,0 +1,56 @@
+"""Tab-separated lines, plain or compressed: one text, or one pair of aligned texts, a line."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, record_of
+from clozeline.pipeline.ingest.readers._lines import LineFile
+
+_TEXT, _TARGET = "text", "target_text"
+
+
+class Tsv(LineFile):
+    r"""Every tab separates two fields and every `\n` two lines: quotes and header lines have no meaning.
+
+    The columns `text`, `target_text` and `url` are what they say, others go to `extra`. A line with more or fewer
+    fields is counted as `fields`.
+
+    Example (columns text, target_text):
+        `It is raining.<tab>Es regnet.`
+    """
+
+    VERSION: ClassVar[int] = 2
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
+    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Names of the columns."""
+
+        columns: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: [_TEXT, _TARGET])
+        """names of the columns in their order, `text` among them"""
+
+        def __post_init__(self) -> None:
+            """Check that each name is given once and that one is the text."""
+            if len(set(self.columns)) < len(self.columns) or _TEXT not in self.columns:
+                raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
+
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """Return the record of a line with the right number of fields."""
+        columns = self._options.columns
+        fields = line.removesuffix("\r").split("\t")
+        if len(fields) != len(columns):
+            return Counted("malformed", "fields", length)
+        row = dict(zip(columns, fields, strict=True))
+        target = row.pop(_TARGET, None)
+        if target is not None and not row[_TEXT].strip():
+            return RawRecord(offset, "tsv", length, "", target_text=target)
+        item = record_of(row, FieldOptions(), "tsv", offset, length)
+        return replace(item, target_text=target) if isinstance(item, RawRecord) else item

@@ -1,5 +1,0 @@
-"""Language identifiers: which language a text is in, and how sure that is."""
-
-from pipeline.languages._identifier import UNDECIDED, LanguageIdentifier, LanguageOptions
-
-__all__ = ["UNDECIDED", "LanguageIdentifier", "LanguageOptions"]

@@ -1,8 +1,0 @@
-"""Single texts, corrupted and shown: for trying an objective without a corpus.
-
-print(corrupt_text("span_corruption", "The kitten is chasing the ball."))
-"""
-
-from pipeline.preview.corrupted_text import CorruptedText, corrupt_text
-
-__all__ = ["CorruptedText", "corrupt_text"]

@@ -1,0 +1,155 @@
+"""Opening a shard set, here or in a store, and the checks that its manifest, index and files agree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from clozeline.configuration.redaction import redacted_text
+from clozeline.errors import NewerFormatError
+from clozeline.pipeline.shards.block_cache import BlockCache
+from clozeline.pipeline.shards.bounded_reading import read_regular
+from clozeline.pipeline.shards.errors import ManifestError, ObjectMissingError
+from clozeline.pipeline.shards.index import BlockIndex, read_index
+from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
+from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
+from clozeline.pipeline.shards.reader import ShardSet
+from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, listed_sizes
+from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
+from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
+from clozeline.repair import repair_of
+
+
+def open_shards(
+    path: Path | str, *, verify: Literal["block", "shard"] = "block", options: StoreOptions | None = None
+) -> ShardSet:
+    """Open a shard set by its `manifest.json` or the folder of it, on a disk or in a store (a URL).
+
+    Args:
+        path: manifest or folder.
+        verify: `block` checks each block when it is read; `shard` also compares every shard's SHA-256 now, which reads
+            all of the set.
+        options: how a store is read; files need none.
+
+    Raises:
+        StorageError: there is no manifest, or the store cannot be read.
+        ManifestError: manifest, index and files contradict each other, or a file is missing.
+        NewerFormatError: a newer version wrote the manifest, or the list of blocks in quarantine.
+    """
+    url = as_url(path)
+    shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
+    if verify == "shard":
+        unneeded = _unneeded(shards.manifest, shards.index, shards.quarantine)
+        for shard in sorted(set(range(len(shards.manifest.shards))) - unneeded):
+            shards.verify_shard(shard)
+    return shards
+
+
+def _open_files(path: Path) -> ShardSet:
+    path = manifest_path(path)
+    manifest = Manifest.load(path)
+    index = read_index(
+        path.parent / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
+    )
+    _check_index(path, manifest, index)
+    overlay = path.parent / QUARANTINE
+    quarantine = Quarantine()
+    if overlay.is_symlink() and not overlay.exists():
+        raise ManifestError(
+            f"{overlay}: a link to nothing, so that it is not known which blocks are in quarantine; bring back what it "
+            "leads to, or remove the link, and put blocks there again with clozeline quarantine-blocks MANIFEST"
+        )
+    if overlay.exists():
+        quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
+    folders = _folders(manifest)
+    sizes = {folder: _listing(path.parent / folder) for folder in folders}
+    _check_files(str(path.parent), manifest, sizes, _unneeded(manifest, index, quarantine))
+    return ShardSet(path, manifest, index, quarantine)
+
+
+def _open_remote(url: str, options: StoreOptions) -> ShardSet:
+    """Fetch manifest, index and quarantine once, then blocks on demand."""
+    base = url.removesuffix("/manifest.json").rstrip("/")
+    store = RemoteStore(base, options)
+    path = Path(redacted_text(base)) / "manifest.json"  # for messages only
+    with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
+        try:
+            manifest, index = fetch_manifest_and_index(store, Path(folder))
+            _check_index(Path(folder) / path.name, manifest, index)
+        except (ManifestError, NewerFormatError) as error:
+            raise type(error)(str(error).replace(folder, base)) from error
+    quarantine = Quarantine()
+    with contextlib.suppress(ObjectMissingError):
+        overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
+        quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
+    sizes = listed_sizes(store, _folders(manifest), len(manifest.shards))
+    if sizes is not None:
+        _check_files(base, manifest, sizes, _unneeded(manifest, index, quarantine))
+    cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
+    return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
+
+
+def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
+    """Return the shards whose blocks are all in quarantine: their files may be missing."""
+    if not quarantine.blocks:
+        return set()
+    counts = np.bincount(index.shard[sorted(quarantine.blocks)], minlength=len(manifest.shards))
+    return set(np.flatnonzero((counts > 0) & (counts == numbers_of(manifest.shards, "blocks"))).tolist())
+
+
+def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
+    """Check that the index describes exactly the files and rows that the manifest lists."""
+    shards = manifest.shards
+    if len(index) != manifest.totals.blocks or (len(index) and int(index.shard.max()) >= len(shards)):
+        raise ManifestError(f"{path}: expected {manifest.totals.blocks} blocks in {len(shards)} shards, index differs")
+    counts, rows, sizes = (numbers_of(shards, name) for name in ("blocks", "rows", "bytes"))
+    ordered = np.repeat(np.arange(len(shards)), counts)
+    numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    if (index.shard != ordered).any() or (index.block != numbers).any():
+        raise ManifestError(f"{path}: the index does not list the shards' blocks in order")
+    full = np.zeros(len(index), np.bool_)  # all but the last block of each shard
+    full[:-1] = index.shard[:-1] == index.shard[1:]
+    wrong = (index.rows < 1) | (index.rows > manifest.block_rows) | (full & (index.rows != manifest.block_rows))
+    if wrong.any():
+        raise ManifestError(
+            f"{path}: block {int(np.flatnonzero(wrong)[0])} of the index is not {manifest.block_rows} rows"
+        )
+    if (np.bincount(index.shard, index.rows, len(shards)) != rows).any():
+        raise ManifestError(f"{path}: the index and the manifest count different rows in a shard")
+    ends = index.offset.astype(np.float64) + index.length
+    if (ends > sizes[ordered]).any() or (index.length < 1).any():
+        raise ManifestError(f"{path}: a block of the index lies outside its shard")
+
+
+def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, int]], unneeded: set[int]) -> None:
+    """Check that every shard exists with its size, by one listing a folder."""
+    sizes = numbers_of(manifest.shards, "bytes").tolist()
+    for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
+        if number in unneeded:
+            continue
+        parent, _, name = path.rpartition("/")
+        found = listings[parent].get(name)
+        if found is None:
+            raise ManifestError(
+                f"{base}/{path}: the manifest names this shard, but there is no such file: "
+                f"{repair_of(f'{base}/{path}')}"
+            )
+        if found != size:
+            where = f"{base}/{path}"
+            raise ManifestError(f"{where}: expected {size} bytes, got {found}; {repair_of(where)}")
+
+
+def _folders(manifest: Manifest) -> set[str]:
+    return {path.rpartition("/")[0] for path in paths_of(manifest.shards)}
+
+
+def _listing(folder: Path) -> dict[str, int]:
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}

@@ -1,0 +1,47 @@
+"""Texts and pairs with one answer: framed ids, segments, and the label as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.readers import LabelledText, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, Built, TaskRows
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name is in the manifest")
+TARGET: Final = Feature("target", "float32", 0, "number that the row is to be given")
+SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint16", 1, "places in input_ids where the texts' segments start, first 0"
+)
+
+
+class LabelledRows(TaskRows[LabelledText]):
+    """Rows for the heads classification and regression; texts over `max_length` are cut."""
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        """Return the list columns, in their order."""
+        label = LABEL if facts.head == "classification" else TARGET
+        return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
+
+    def texts(self, item: LabelledText) -> Sequence[str]:
+        """Return the one text or both."""
+        return item.texts
+
+    def build(self, item: LabelledText, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+        """Return the framed row; a text without tokens is refused as `no_tokens`."""
+        ids = [encoding.ids for encoding in encodings]
+        if not all(map(len, ids)):
+            return "no_tokens"
+        row = self.form.frame.row(ids, self.tokenizer.vocabulary, self.form.max_length)
+        labels = {} if item.label is None else {self.facts.labels[item.label]: 1}
+        columns = {
+            "input_ids": row.ids,
+            "segment_starts": row.segment_starts,
+            "label": [item.label],
+            "target": [item.target],
+        }
+        return [Built(columns, cut=row.cut, labels=labels)]

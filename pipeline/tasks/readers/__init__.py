@@ -1,0 +1,21 @@
+"""Readers of labelled tasks: files as their authors publish them become texts with labels. One task collection a file.
+
+Every row of a file is given or counted with a reason; none stops the file, and no layout is guessed.
+"""
+
+from clozeline.pipeline.tasks.readers._items import (
+    Choices,
+    Dialogue,
+    LabelledText,
+    Part,
+    Question,
+    Refused,
+    SourceTarget,
+    TaggedWords,
+    TaskItem,
+    answer_runs,
+)
+from clozeline.pipeline.tasks.readers._reader import HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
+
+__all__ = ["Choices", "Dialogue", "HeadName", "LabelledText", "Layout", "Part", "Question", "Refused", "SourceTarget",
+           "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs", "facts_of"]  # fmt: skip

@@ -1,0 +1,46 @@
+"""Questions of JSON files whose answers are parts of a text, checked against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from clozeline.pipeline.tasks.readers._items import Question, Refused
+
+QUESTION_REASONS: Final = ("fields", "answer_not_found", "no_answer")
+"""Reasons for which a question is refused."""
+
+
+def question_of(
+    asked: Mapping[str, Any], context: Any, place: int, group: str, *, unanswerable: bool = False
+) -> Question | Refused:
+    """Return a question in SQuAD's layout, or the reason for which it is none.
+
+    Args:
+        asked: `question`, `id`, and `answers` with `text` and `answer_start`.
+        context: the text that is asked about.
+        place: number of the question in the file.
+        group: the article.
+        unanswerable: keep a question without answers.
+    """
+    question, key, given = asked.get("question"), asked.get("id"), asked.get("answers", [])
+    texts = all(isinstance(one, str) and one.strip() for one in (question, context))
+    if not texts or not isinstance(key, (str, int)) or not isinstance(given, list):
+        return Refused("fields", place)
+    answers = []
+    for answer in [] if asked.get("is_impossible") else given:
+        start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
+        if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
+            return Refused("fields", place)
+        if start < 0 or context[start : start + len(text)] != text:
+            return Refused("answer_not_found", place)
+        answers.append((start, text))
+    if not answers and not unanswerable:
+        return Refused("no_answer", place)
+    return Question(str(question), str(context), tuple(answers), str(key), place, group)
+
+
+def maps(given: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list, an empty one in place of anything else."""
+    for one in given if isinstance(given, list) else []:
+        yield one if isinstance(one, Mapping) else {}

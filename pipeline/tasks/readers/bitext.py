@@ -1,0 +1,104 @@
+"""Aligned lines of two files, or of two columns: translations, and summaries in source and target files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Layout, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, aligned, text_lines
+from clozeline.pipeline.tasks.readers.text_to_text import Metric
+
+_COLUMNS: Final = 2
+
+
+class Bitext(TaskReader):
+    """Line n of one file and line n of another, `train.en` beside `train.de`; or one file with a tab between both.
+
+    A line that is empty on one side is refused as `empty_text`, one of a longer file as `unaligned`, and one of a table
+    that has not two fields as `fields`.
+
+    Example (source `en`, target `de`, prefix `translate English to German: `):
+        `Hello!` in train.en and `Hallo!` in train.de
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "unaligned")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task and its two sides."""
+
+        task: str = "bitext"
+        """name of the task, and of the folder of its sets"""
+        source: str = "source"
+        """ending of the file with the given texts: en, of train.en or train.en.gz; any other file is a table"""
+        target: str = "target"
+        """ending of the file beside it with the texts that they become"""
+        prefix: str = ""
+        """text before each source, which names the task: `translate English to German: `"""
+        suffix: str = ""
+        """text after each source"""
+        metrics: Annotated[list[Metric], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf"])
+        """metrics of the task, the first decides: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file of sources with that of targets beside it, or a table of both."""
+        target = self._beside(path)
+        if target is not None:
+            if not target.is_file():
+                raise ConfigurationError(f"{path}: expected the file {target.name} with the targets beside it")
+            return TaskFile(path, Layout("two files", files=(target,)))
+        _, first = next(text_lines(path, self.limits), (0, ""))
+        if not isinstance(first, str) or len(first.split("\t")) != _COLUMNS:
+            raise ConfigurationError(
+                f"{path}: expected a name with .{self.options.source} and a file with .{self.options.target} beside "
+                f"it, or lines with one tab, got {str(first)[:80]!r}"
+            )
+        return TaskFile(path, Layout("table"))
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Return the file of targets."""
+        target = self._beside(path)
+        return () if target is None or not target.is_file() else (target,)
+
+    def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
+        """Yield every line of a file."""
+        sources = text_lines(file.path, self.limits)
+        if not file.layout.files:
+            for place, line in sources:
+                yield line if isinstance(line, Refused) else self._pair(line.split("\t"), place)
+            return
+        targets = text_lines(file.layout.files[0], self.limits)
+        for place, pair in enumerate(aligned(sources, targets)):
+            yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
+
+    def _pair(self, texts: list[str], place: int) -> SourceTarget | Refused:
+        if len(texts) != _COLUMNS:
+            return Refused("fields", place)
+        source, target = (text.strip() for text in texts)
+        if not source or not target:
+            return Refused("empty_text", place)
+        return SourceTarget(source, (target,), self.options.prefix, place, suffix=self.options.suffix)
+
+    def _beside(self, path: Path) -> Path | None:
+        """Return the name of the file of targets; None of a table."""
+        first, *endings = path.name.split(".")
+        if self.options.source not in endings:
+            return None
+        named = [self.options.target if ending == self.options.source else ending for ending in endings]
+        return path.with_name(".".join([first, *named]))

@@ -1,0 +1,97 @@
+"""CoNLL-U, the format of Universal Dependencies: ten columns, of which one is learnt as the class of the word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Layout, Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._lines import LINE_REASONS
+from clozeline.pipeline.tasks.readers._sentences import SentenceLines, sentence_count, sentence_lines
+
+_COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
+_WORD: Final = re.compile(r"[1-9][0-9]*")
+_ID: Final = re.compile(r"[1-9][0-9]*(-[1-9][0-9]*)?|[0-9]+\.[1-9][0-9]*")
+_UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
+
+
+class Conllu(TaskReader):
+    """Words with their part of speech (Universal Dependencies, arXiv 2004.10643).
+
+    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1` are passed over.
+    Lines `# newdoc` begin documents. A sentence with a line of other than ten columns is refused as `fields`, one with
+    an unknown tag as `bad_label`.
+
+    Example:
+        `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "bad_label", "empty_word", "no_words")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task and its column."""
+
+        task: str = "pos"
+        """name of the task, and of the folder of its sets"""
+        column: Literal["upos", "xpos", "deprel"] = "upos"
+        """column of the tag"""
+        tags: list[str] = field(default_factory=_UPOS.split)
+        """classes in their order; the default are the 17 of upos"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        options = self.options
+        return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file whose first word has ten columns."""
+        for sentence in sentence_lines(path, self.limits):
+            if lines := [line for line in sentence.lines if not line.startswith("#")]:
+                if (count := len(lines[0].split("\t"))) != len(_COLUMNS):
+                    raise ConfigurationError(
+                        f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {count}: "
+                        f"{lines[0]!r}"
+                    )
+                return TaskFile(path, Layout("CoNLL-U"))
+        raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
+
+    def read(self, file: TaskFile) -> Iterator[TaggedWords | Refused]:
+        """Yield every sentence of a file."""
+        document = 0
+        for sentence in sentence_lines(file.path, self.limits):
+            document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
+            yield self._tagged(sentence, f"document {document}" if document else None)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of sentences of a file."""
+        return sentence_count(file.path, self.limits)
+
+    def _tagged(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Refused:
+        if sentence.damage:
+            return Refused(sentence.damage, sentence.place)
+        rows = [line.split("\t") for line in sentence.lines if not line.startswith("#")]
+        if any(len(row) != len(_COLUMNS) or not _ID.fullmatch(row[0]) for row in rows):
+            return Refused("fields", sentence.place)
+        rows = [row for row in rows if _WORD.fullmatch(row[0])]
+        words = tuple(row[1].strip() for row in rows)
+        if not words or not all(words):
+            return Refused("empty_word" if words else "no_words", sentence.place)
+        tags = [row[_COLUMNS.index(self.options.column)] for row in rows]
+        if unknown := [tag for tag in tags if tag not in self.label_numbers]:
+            known = f"tasks.reader.tags=[{', '.join(self.options.tags)}]"
+            found = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
+            return Refused("bad_label", sentence.place, found)
+        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.place, group)

@@ -1,0 +1,122 @@
+"""Multiple choice in lines of JSON: a text, several texts, and the number of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Choices, Layout, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._json_lines import (
+    OBJECT_REASONS,
+    Object,
+    field_of,
+    json_objects,
+    require_fields,
+    texts_in,
+)
+from clozeline.pipeline.tasks.readers._lines import aligned, text_lines
+
+
+class MultipleChoice(TaskReader):
+    """Lines of JSON whose fields are named by dotted paths; the choices are one list, or one field each.
+
+    Rows may have different numbers of choices, two at least. A line that lacks a field is refused as `fields`, one with
+    an empty text as `empty_text`, one whose answer is none of its choices as `bad_label`, and one without an answer as
+    `no_label`. Answers may be in a file of their own, `labels`, one a line; lines of the longer file are refused as
+    `unaligned`.
+
+    Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
+        `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", "unaligned")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task and its fields."""
+
+        task: str = "multiple_choice"
+        """name of the task, and of the folder of its sets"""
+        context: str = "context"
+        """field of the text before each choice, with dots between the names of nested ones"""
+        begin: str | None = None
+        """field of a text with which every choice begins, as SWAG's sent2; null: none"""
+        choices: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["choices"])
+        """field of a list of texts, or the fields of single texts: [ending0, ending1]"""
+        answer: str = "label"
+        """field of the right choice: its number from 0, or one of `answers`"""
+        answers: list[str] = field(default_factory=list)
+        """names of the first choice, the second ... as answers have them: [A, B, C, D]; empty: numbers"""
+        labels: str | None = None
+        """end of the name of a file of answers: -labels.lst, where valid.jsonl has valid-labels.lst; null: none"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file whose first line has the context and the choices, with its file of answers, if there is one."""
+        require_fields(path, self.limits, self.options.context, *self.options.choices)
+        labels = self._labels_of(path)
+        if labels is None:
+            return TaskFile(path, Layout("JSON lines"))
+        if not labels.is_file():
+            raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers beside it")
+        return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Return the file of answers."""
+        labels = self._labels_of(path)
+        return () if labels is None or not labels.is_file() else (labels,)
+
+    def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
+        """Yield every line of a file."""
+        rows = json_objects(file.path, self.limits)
+        if not file.layout.files:
+            for place, row in rows:
+                yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
+            return
+        for place, pair in enumerate(aligned(rows, text_lines(file.layout.files[0], self.limits))):
+            yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
+
+    def _labels_of(self, path: Path) -> Path | None:
+        if self.options.labels is None:
+            return None
+        return path.with_name(path.name.partition(".")[0] + self.options.labels)
+
+    def _row(self, row: Object, given: object, place: int) -> Choices | Refused:
+        options = self.options
+        contexts = texts_in(row, options.context)
+        begins = ("",) if options.begin is None else texts_in(row, options.begin)
+        choices = tuple(text for name in options.choices for text in texts_in(row, name))
+        if len(contexts) != 1 or len(begins) != 1 or len(choices) < max(2, len(options.choices)):
+            return Refused("fields", place)
+        if not all(text.strip() for text in (*contexts, *choices)):
+            return Refused("empty_text", place)
+        if given is None:
+            return Refused("no_label", place)
+        right = self._number(given)
+        if right is None or not 0 <= right < len(choices):
+            names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
+            found = f"the answer ({options.labels or options.answer}) is {given!r}, expected {names}"
+            return Refused("bad_label", place, f"{found}; tasks.reader.answers=[A, B, ...] names the choices")
+        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, place)
+
+    def _number(self, given: object) -> int | None:
+        if self.options.answers:
+            return self.options.answers.index(str(given)) if str(given) in self.options.answers else None
+        if isinstance(given, bool) or not isinstance(given, (int, str)):
+            return None
+        text = str(given).strip()
+        return int(text) if text.isdecimal() else None

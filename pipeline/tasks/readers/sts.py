@@ -1,0 +1,147 @@
+"""Semantic textual similarity: pairs of sentences with a number from 0 to 5 (SemEval 2012 to 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import LabelledText, Layout, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, aligned, line_count, text_lines
+
+_BENCHMARK: Final = 7
+"""Fields of the authors' file of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
+_INPUT: Final = "STS.input."
+_GOLD: Final = "STS.gs."
+_HIGHEST: Final = 5.0
+
+
+class Sts(TaskReader):
+    """The authors' files of STS-B, and those of the years 2012 to 2016.
+
+    STS-B (`sts-train.csv`) has seven fields and more between tabs, without header: the score is the fifth. A year has
+    `STS.input.NAME.txt`, the sentences with a tab between them, and `STS.gs.NAME.txt`, a number a line, for each of its
+    subsets. The `subsets` are read one after the other, as one list of pairs: a correlation over all of them at once is
+    what papers call "all". With `average: mean` the pairs of a subset belong together, and the metrics are the means
+    over subsets. Quotes have no meaning.
+
+    A line with too few fields is refused as `fields`, one without a sentence as `empty_text`, a number outside of 0 to
+    5 as `bad_label`, an empty one, as most pairs of 2015 and 2016 have, as `no_label`, and one of a longer file as
+    `unaligned`.
+
+    Example:
+        `main-captions<tab>MSRvid<tab>2012test<tab>0001<tab>5.000<tab>A plane takes off.<tab>A plane is taking off.`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "bad_label", "no_label", "unaligned")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task."""
+
+        task: str = "sts"
+        """name of the task, and of the folder of its sets"""
+        subsets: list[str] = field(default_factory=list)
+        """subsets of a year whose files are beside the given one: [MSRpar, MSRvid]; empty: that of the file alone"""
+        average: Literal["all", "mean"] = "all"
+        """all: correlations over the pairs of all subsets at once; mean: the mean of those of the subsets"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        mean = self.options.average == "mean"
+        metrics = ("mean_spearman", "mean_pearson") if mean else ("spearman", "pearson")
+        return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file of STS-B, or one of a year with the other subsets."""
+        if path.name.startswith(_INPUT):
+            subsets = self._subsets(path)
+            for file in (*subsets, *map(_gold_of, subsets)):
+                if not file.is_file():
+                    raise ConfigurationError(f"{path}: expected the file {file.name} beside it")
+            return TaskFile(path, Layout(f"{len(subsets)} subsets, concatenated", files=subsets))
+        _, first = next(text_lines(path, self.limits), (0, ""))
+        if not isinstance(first, str) or len(first.split("\t")) < _BENCHMARK or _number(first.split("\t")[4]) is None:
+            raise ConfigurationError(
+                f"{path}: expected the name {_INPUT}NAME.txt, or the fields of STS-B between tabs (genre, file, year, "
+                f"index, score, two sentences; GLUE's table with a header is for the reader glue), got "
+                f"{str(first)[:80]!r}"
+            )
+        return TaskFile(path, Layout("STS-B"))
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Return the files of all subsets, and of their numbers."""
+        if not path.name.startswith(_INPUT):
+            return ()
+        subsets = self._subsets(path)
+        return tuple(file for file in (*subsets, *map(_gold_of, subsets)) if file != path and file.is_file())
+
+    def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
+        """Yield every line of a file, then those of further subsets."""
+        if not file.layout.files:
+            for place, line in text_lines(file.path, self.limits):
+                if isinstance(line, Refused):
+                    yield line
+                elif len(fields := line.split("\t")) < _BENCHMARK:
+                    yield Refused("fields", place)
+                else:
+                    yield self._pair(fields[5:7], fields[4], place)
+            return
+        place = 0
+        for number, subset in enumerate(file.layout.files):
+            for pair in aligned(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
+                yield self._aligned(pair, number if self.options.average == "mean" else place)
+                place += 1
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file, or of all subsets: of sentences or of numbers, which are more."""
+        if not file.layout.files:
+            return super().row_count(file)
+        pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
+        return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
+
+    def _aligned(self, pair: tuple[str, str] | str, place: int) -> LabelledText | Refused:
+        if isinstance(pair, str):
+            return Refused(pair, place)
+        fields, score = pair[0].split("\t"), pair[1]
+        return self._pair(fields[:2], score, place) if len(fields) > 1 else Refused("fields", place)
+
+    def _pair(self, texts: list[str], score: str, place: int) -> LabelledText | Refused:
+        first, second = (text.strip() for text in texts)
+        if not first or not second:
+            return Refused("empty_text", place)
+        if not score.strip():
+            return Refused("no_label", place)
+        number = _number(score)
+        if number is None:
+            return Refused(
+                "bad_label", place, f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
+            )
+        return LabelledText((first, second), None, number, place)
+
+    def _subsets(self, path: Path) -> tuple[Path, ...]:
+        if not self.options.subsets:
+            return (path,)
+        return tuple(path.with_name(f"{_INPUT}{name}.txt") for name in self.options.subsets)
+
+
+def _gold_of(path: Path) -> Path:
+    return path.with_name(_GOLD + path.name.removeprefix(_INPUT))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and 0.0 <= number <= _HIGHEST else None

@@ -1,0 +1,114 @@
+"""SWAG: the ending of a short story, of four (arXiv 1808.05326)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, line_count, text_lines
+
+_ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
+_NEEDED: Final = ("video-id", "sent1", "sent2", *_ENDINGS)
+
+
+@plain_dataclass(frozen=True)
+class _Layout:
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return "official" if self.labelled else "official test"
+
+    @property
+    def labelled(self) -> bool:
+        return "label" in self.columns
+
+
+class Swag(TaskReader):
+    r"""The authors' comma-separated files, by the names of their header, in which quotes enclose fields.
+
+    The context is `sent1`, a choice `sent2` and an ending. The rows of one video belong together. A row with more or
+    fewer fields than the header, or an unclosed quote, is refused as `fields`; so are an `empty_text`, and a
+    `bad_label`: none of 0 to 3. Rows of a file without labels are refused as `no_label`.
+
+    Example:
+        `,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label`, then
+        `0,lsmdc1,7,A man. He,A man waits.,He,gold,leaves.,sings.,falls.,eats.,0`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "bad_label", "no_label")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task."""
+
+        task: str = "swag"
+        """name of the task, and of the folder of its sets"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file whose first line is the header of SWAG."""
+        _, first = next(self._rows(path), (0, Refused("empty file", 0)))
+        columns = () if isinstance(first, Refused) else tuple(first)
+        if missing := [name for name in _NEEDED if name not in columns]:
+            raise ConfigurationError(
+                f"{path}: expected SWAG's header, with {', '.join(_NEEDED)} and label, got "
+                f"{', '.join(columns)[:80] or 'none'} without {', '.join(missing)}"
+            )
+        return TaskFile(path, _Layout(columns))
+
+    def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
+        """Yield every row of a file."""
+        columns: tuple[str, ...] = file.layout.columns
+        rows = self._rows(file.path)
+        next(rows)
+        for place, row in rows:
+            if isinstance(row, Refused):
+                yield row
+            elif len(row) != len(columns):
+                yield Refused("fields", place)
+            else:
+                yield self._row(dict(zip(columns, row, strict=True)), place)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of lines of a file below its header."""
+        return line_count(file.path, self.limits) - 1
+
+    def _row(self, row: dict[str, str], place: int) -> Choices | Refused:
+        context, endings = row["sent1"].strip(), [row[name].strip() for name in _ENDINGS]
+        if not context or not all(endings):
+            return Refused("empty_text", place)
+        if "label" not in row:
+            return Refused("no_label", place)
+        label = row["label"].strip()
+        if label not in ("0", "1", "2", "3"):
+            return Refused("bad_label", place, f"the column label holds {label!r}, expected 0 to 3")
+        begin = row["sent2"].strip()
+        choices = tuple(f"{begin} {ending}".strip() for ending in endings)
+        return Choices(context, choices, int(label), place, f"video {row['video-id']}")
+
+    def _rows(self, path: Path) -> Iterator[tuple[int, Sequence[str] | Refused]]:
+        """Yield the number of each line with its fields; a stray quote costs its own line alone."""
+        for place, line in text_lines(path, self.limits):
+            if isinstance(line, Refused):
+                yield place, line
+                continue
+            try:
+                yield place, next(csv.reader([line], strict=True), [])
+            except csv.Error:
+                yield place, Refused("fields", place)

@@ -1,0 +1,100 @@
+"""GLUE's tasks in T5's words: texts with names, and the class as a word (arXiv 1910.10683 §2.4, appendix D)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers.glue import Glue
+
+_WORDS: Final = {
+    "cola": ("unacceptable", "acceptable"),
+    "sst2": ("negative", "positive"),
+    "mrpc": ("not_equivalent", "equivalent"),
+    "qqp": ("not_duplicate", "duplicate"),
+}
+"""Words of classes that GLUE numbers; the others are words there already."""
+_NAMES: Final = {
+    "cola": ("sentence",),
+    "sst2": ("sentence",),
+    "qqp": ("question1", "question2"),
+    "mnli": ("premise", "hypothesis"),
+    "qnli": ("question", "sentence"),
+}
+"""Names of the texts, in GLUE's order; of the other tasks `sentence1` and `sentence2`."""
+
+
+def score_words(score: float) -> str:
+    """Return a number as T5 learns it: to the nearest fifth, of two the even one, with one decimal.
+
+    Example:
+        >>> [score_words(score) for score in (2.5, 2.57, 0.1, 0.3, 3.8)]
+        ['2.4', '2.6', '0.0', '0.4', '3.8']
+    """
+    return f"{round(5 * score) / 5:.1f}"
+
+
+class TextGlue(TaskReader):
+    """GLUE's files for the head lm: an encoder-decoder reads `task name: text` and writes the class.
+
+    The metrics are GLUE's, of the classes or numbers that the texts name; any other text is a wrong answer. MNLI has
+    its hypothesis first, as T5 has.
+
+    Example (mnli):
+        `mnli hypothesis: It rains. premise: It pours.` to `entailment`
+    """
+
+    VERSION: ClassVar[int] = 2
+    reasons: ClassVar[tuple[str, ...]] = Glue.reasons
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task."""
+
+        task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte"]
+        """task of the collection"""
+
+    options: Options
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._glue = Glue(Glue.Options(task=options.task), limits)
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        facts = self._glue.facts
+        words = _WORDS.get(facts.name, facts.labels)
+        return replace(facts, head="lm", texts=1, labels=(), words=words)
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file as the reader glue opens it."""
+        return self._glue.open(path)
+
+    def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
+        """Yield every row of a file."""
+        for item in self._glue.read(file):
+            yield item if isinstance(item, Refused) else self._worded(item)
+
+    def row_count(self, file: TaskFile) -> int:
+        """Return the number of rows as the reader glue counts them."""
+        return self._glue.row_count(file)
+
+    def _worded(self, item: LabelledText) -> SourceTarget:
+        task = self.options.task
+        names = _NAMES.get(task, ("sentence1", "sentence2"))
+        fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
+        source = " ".join(reversed(fields) if task == "mnli" else fields)
+        if item.target is not None:
+            target = score_words(item.target)
+        else:
+            assert item.label is not None, "a row of a task of classes"
+            target = self.facts.words[item.label]
+        return SourceTarget(source, (target,), f"{task} ", item.place)

@@ -1,0 +1,28 @@
+"""The rows that each head of a task learns from in models of each architecture."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clozeline.pipeline.tasks.answer_rows import AnswerRows
+from clozeline.pipeline.tasks.choice_rows import ChoiceRows
+from clozeline.pipeline.tasks.labeled_rows import LabelledRows
+from clozeline.pipeline.tasks.pair_rows import PairRows
+from clozeline.pipeline.tasks.readers import HeadName
+from clozeline.pipeline.tasks.special_token_templates import Architecture
+from clozeline.pipeline.tasks.tagged_rows import TaggedRows
+from clozeline.pipeline.tasks.target_rows import TargetRows
+from clozeline.pipeline.tasks.task_rows import TaskRows
+from clozeline.pipeline.tasks.turn_rows import TurnRows
+
+ROW_KINDS: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
+    ("classification", "encoder"): LabelledRows,
+    ("regression", "encoder"): LabelledRows,
+    ("tagging", "encoder"): TaggedRows,
+    ("span", "encoder"): AnswerRows,
+    ("multiple_choice", "encoder"): ChoiceRows,
+    ("similarity", "encoder"): PairRows,
+    ("lm", "encoder_decoder"): TargetRows,
+    ("lm", "decoder"): TurnRows,
+}
+"""Head and architecture of a frame to the rows for both."""

@@ -1,0 +1,34 @@
+"""Every line is a sentence: for corpora written one sentence a line."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+
+_LINE_END: Final = re.compile(r"\n\s*+")
+
+
+class Lines:
+    r"""Breaks at every newline; empty lines and spaces between two lines belong to the line before.
+
+    Example:
+        "One.\nTwo. Three.\n\nFour" starts at 0, 5 and 18.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """This splitter has no options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def starts(self, text: str, language: str) -> list[int]:
+        """Return character offsets of the sentences; the language does not matter."""
+        first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+        return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []

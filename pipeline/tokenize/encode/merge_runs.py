@@ -1,0 +1,246 @@
+"""Later passes of encode: codes for the whole set, runs merged into token shards, and the manifest."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
+from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import SetWriter, auto_block_rows
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.token_set import (
+    DOCUMENTS_SCHEMA,
+    TOKEN_COUNTS_FILE,
+    TOKEN_COUNTS_SCHEMA,
+    identities,
+    token_columns,
+    write_table,
+)
+from clozeline.pipeline.tokenize.encode.counts import EncodeCounts, ShardCounts
+from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.recorded_file import check_recorded, recorded
+
+MERGE_VERSION: Final = 1
+_LANGUAGE_LIMIT: Final = 255
+_CODES: Final = "tmp/codes.json"
+
+
+@dataclass(frozen=True)
+class Codes(Pass[EncodeCounts]):
+    """One unit: facts that all shards share, from the counts of the first pass.
+
+    Codes of languages and of source groups are their places in the sorted list, so they depend on the set alone.
+    """
+
+    name: str
+    units: int
+    id_bytes: int
+
+    def run(self, unit: int, output: Output) -> EncodeCounts:
+        """Write `tmp/codes.json`.
+
+        Raises:
+            ConfigurationError: there are no token documents, or more than 255 languages.
+        """
+        counts: EncodeCounts = {}
+        for record in records(output.folder, "tokenise"):
+            add_counts(counts, record.counts)
+        if not counts.get("documents_out"):
+            raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
+        languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
+        if len(languages) > _LANGUAGE_LIMIT:
+            raise ConfigurationError(
+                f"{len(languages)} languages: a token set codes at most {_LANGUAGE_LIMIT}; keep fewer by clean.language"
+            )
+        sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
+        tokens = counts["tokens"] + counts.get("target_tokens", 0)
+        row_bytes = 20 + (self.id_bytes * tokens + 4 * sentences) / counts["documents_out"]
+        codes = {
+            "languages": languages,
+            "source_groups": sorted(counts["tokens_by_source"]),
+            "tokens_by_language": counts["tokens_by_language"],
+            "tokens_by_source": counts["tokens_by_source"],
+            "block_rows": auto_block_rows(row_bytes),
+            "pairs": counts.get("target_tokens", 0) > 0,
+        }
+        with output.file(_CODES) as path:
+            path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
+        return {}
+
+
+def _codes(folder: Path) -> Any:
+    return json.loads(recorded(folder, "codes-000000", _CODES).text())
+
+
+@dataclass(frozen=True)
+class Merge(Pass[EncodeCounts]):
+    """One unit a shard: its range of every run becomes `shard-*.arrow` and `documents-*.arrow`."""
+
+    name: str
+    units: int
+    runs: Exchange
+    tokenizer: Path
+    heldout: float
+    seed: int
+
+    def run(self, unit: int, output: Output) -> EncodeCounts:
+        """Write the shard in (order, uid) order, its documents, and intermediates for the manifest."""
+        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
+        codes = _codes(output.folder)
+        table = self._table(output.folder, unit, vocabulary.id_dtype)
+        rows = _rows(table, codes)
+        info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
+        counted = len(rows), len(rows.columns["token_ids"].values)
+        require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
+        name = _documents_name(unit, self.units)
+        with output.file(name) as path:
+            lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
+            documents = table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names)
+            written = write_table(path, documents, DOCUMENTS_SCHEMA)
+        require_equal(f"encode: {name}", "documents of the shard", len(rows), "rows written", written)
+        return self._count(unit, rows, vocabulary.size, output)
+
+    def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
+        """Return the documents of the shard from all runs, sorted."""
+        batches = read_range(folder, self.runs, shard, id_dtype)
+        table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
+        order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
+        sorting = np.lexsort((uids.view("S16").reshape(-1), order))
+        twice = np.flatnonzero((uids[sorting[1:]] == uids[sorting[:-1]]).all(axis=1))
+        if len(twice):
+            uid = uids[sorting[twice[0]]].tobytes().hex()
+            raise IntegrityError(
+                f"shard {shard}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
+                "source name and place; give them different `source` labels"
+            )
+        return table.take(pa.array(sorting)).combine_chunks()
+
+    def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
+        """Count the ids of documents that are not held out, for the manifest."""
+        tokens = rows.columns["token_ids"]
+        targets = rows.columns.get("target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64)))
+        uids = rows.fixed["document_uid"]
+        held = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
+        training = tokens.values[~np.repeat(held, tokens.lengths)]
+        with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
+            others = targets.values[~np.repeat(held, targets.lengths)]
+            token_counts = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
+            np.save(sink, token_counts.astype(np.uint64))
+        merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
+        held_out: ShardCounts = {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)}
+        if len(targets.values):
+            merged["target_tokens"] = len(targets.values)
+            held_out["target_tokens"] = len(targets.values) - len(others)
+        return {"merged": merged, "held_out": held_out}
+
+
+def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
+    return SetWriter(
+        path="",
+        shards=shards,
+        columns=token_columns(vocabulary.size, pairs=codes["pairs"]),
+        block_rows=codes["block_rows"],
+        metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
+    )
+
+
+def _documents_name(shard: int, shards: int) -> str:
+    return f"documents-{shard:05d}-of-{shards:05d}.arrow"
+
+
+def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
+    fixed = {
+        "document_uid": identities(table.column("uid")),
+        "language": _coded(table.column("language"), codes["languages"], np.uint8),
+        "source_group": _coded(table.column("source_group"), codes["source_groups"], np.uint16),
+    }
+    columns = {name: _ragged(table.column(name)) for name in ("token_ids", "sentence_starts")}
+    if codes["pairs"]:
+        targets, names = _ragged(table.column("target_ids")), table.column("target_language").drop_null()
+        language = _coded(names, codes["languages"], np.uint8)
+        has = np.minimum(targets.lengths, 1)
+        columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
+    return Rows(fixed, columns)
+
+
+def _coded(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
+    code = {name: index for index, name in enumerate(names)}
+    return np.array([code[name] for name in column.to_pylist()], dtype=dtype)
+
+
+def _ragged(column: pa.ChunkedArray) -> Ragged:
+    chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    offsets = chunk.offsets.to_numpy()
+    values = chunk.values.to_numpy()[offsets[0] : offsets[-1]] if len(chunk) else chunk.values.to_numpy()[:0]
+    return Ragged(values, (offsets - offsets[0]).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class TokenManifest(Pass[EncodeCounts]):
+    """One unit, the last: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
+
+    name: str
+    units: int
+    corpus: str
+    shards: int
+    tokenizer: Path
+    seed: int
+    config: Mapping[str, Any]
+
+    def run(self, unit: int, output: Output) -> EncodeCounts:
+        """Sum the counts of the shards and write what is known of the whole set."""
+        folder = output.folder
+        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
+        codes = _codes(folder)
+        totals = np.zeros(vocabulary.size, np.uint64)
+        for shard in range(self.shards):
+            by_id = recorded(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            totals += np.load(io.BytesIO(by_id.buffer()))
+        with output.file(TOKEN_COUNTS_FILE) as path:
+            columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
+            ids = write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
+        require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
+        counts: EncodeCounts = {}
+        for record in records(folder, "merge"):
+            add_counts(counts, record.counts)
+        merged, held_out = (cast(Mapping[str, int], counts[name]) for name in ("merged", "held_out"))
+        if merged.keys() == held_out.keys():
+            training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
+            require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
+        manifest = _writer(vocabulary, codes, self.shards).write_manifest(
+            output,
+            name=self.corpus,
+            kind="tokens",
+            seed=self.seed,
+            tokenizer={
+                "name": (self.tokenizer / NAME_FILE).read_text(encoding="utf-8").strip(),
+                "fingerprint": vocabulary.fingerprint,
+                "vocab_size": vocabulary.size,
+                "special_ids": vocabulary.specials,
+                "sentinels": list(vocabulary.sentinels),
+            },
+            totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
+            languages=codes["languages"],
+            source_groups=codes["source_groups"],
+            parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            config=dict(self.config),
+        )
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
+        return {}

@@ -1,0 +1,101 @@
+"""Encode: documents become token documents, in shards that no task count can change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, cast
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, to_plain
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.shards.splits import split_amount
+from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
+from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENISE_VERSION, Tokenise
+from clozeline.registry import Chosen, OneOf, choose
+
+
+def _regex() -> Chosen:
+    return choose("clozeline.pipeline.text.sentences", "regex")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EncodeConfig:
+    """The steps from documents to tokens."""
+
+    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(default_factory=_regex)
+    """splitter of sentences, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
+
+
+class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
+    """Tokenise each part into sorted runs, agree on codes, merge the runs shard by shard, write the manifest."""
+
+    name: ClassVar[str] = "encode"
+    place: ClassVar[int] = 60
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    def version(self) -> int:
+        """Return the sum of the versions of both passes, of the splitter and of the tokenizer."""
+        tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
+        return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what the recipe's tokenizer lacks."""
+        tokenizer_stage(self.recipe)
+        yield from ()
+
+    def passes(self) -> Sequence[Pass[EncodeCounts]]:
+        """Return the passes: parts, one unit for what all shards share, shards, the manifest."""
+        recipe, plan = self.recipe, self.plan
+        units, shards = len(plan.units), plan.shards
+        runs = Exchange("runs", units, shards)
+        documents = documents_folder(recipe, self.name)
+        giving = tokenizer_stage(recipe)
+        tokenizer = giving.folder / "tokenizer"
+        id_bytes = np.dtype(giving.foreseen_tokenizer().vocabulary.id_dtype).itemsize
+        return [
+            Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
+            *runs.passes(),
+            Codes("codes", 1, id_bytes),
+            Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
+            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
+        ]
+
+    def row(self, counts: EncodeCounts) -> Row:
+        """Show documents, and the tokens they became."""
+        out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
+        if counts.get("target_tokens"):
+            out += f"\n{counts['target_tokens']:,} of other sides"
+        return Row(amount(counts["documents_in"], "document"), out, (("document", counts["rejected"]),))
+
+    def handed_over(self, counts: EncodeCounts) -> Mapping[str, int]:
+        """Return the documents and tokens of both splits."""
+        amounts = dict(super().handed_over(counts))
+        if "merged" not in counts:
+            return amounts
+        merged, held_out = cast(Mapping[str, int], counts["merged"]), cast(Mapping[str, int], counts["held_out"])
+        if merged.keys() == held_out.keys():  # earlier versions did not count the held-out target tokens
+            for what in ("documents", "tokens", "target_tokens"):
+                whole, held = merged.get(what, 0), held_out.get(what, 0)
+                amounts |= {split_amount("heldout", what): held, split_amount("train", what): whole - held}
+        return amounts
+
+    def check(self, counts: EncodeCounts) -> None:
+        """Check that documents are encoded or rejected, and that the shards hold what was tokenised."""
+        rejected = sum(counts.get("rejected", {}).values())
+        documents = counts.get("documents_out", 0)
+        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
+                      documents + rejected)  # fmt: skip
+        if "documents_in" in counts and "merged" in counts:
+            merged = counts["merged"]
+            require_equal(self.name, "tokens encoded", counts["tokens"], "tokens in shards", merged["tokens"])
+            require_equal(self.name, "target tokens encoded", counts.get("target_tokens", 0), "target tokens in shards",
+                          merged.get("target_tokens", 0))  # fmt: skip
+            require_equal(self.name, "documents encoded", documents, "documents in shards", merged["documents"])

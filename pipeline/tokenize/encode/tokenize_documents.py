@@ -1,0 +1,134 @@
+"""First pass of encode: the documents of a part become token documents, in runs sorted by shard order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
+from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
+from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.recorded_file import check_recorded
+from clozeline.registry import Chosen
+from clozeline.seeding import order_key
+
+TOKENISE_VERSION: Final = 3
+_BATCH_DOCUMENTS: Final = 256
+_BATCH_CHARACTERS: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDocument:
+    """A document's tokens and where its sentences begin among them.
+
+    `sentences` counts them before any merge, `target_ids` are those of a pair's other side.
+    """
+
+    document: Document
+    ids: NDArray[Any]
+    sentence_starts: NDArray[np.uint32]
+    sentences: int
+    target_ids: NDArray[Any]
+
+
+def token_documents(
+    documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
+) -> Iterator[TokenDocument]:
+    """Yield tokens and sentence starts of a batch of documents; no tokens for a document without text."""
+    none = np.empty(0, tokenizer.vocabulary.id_dtype)
+    paired = [item for item in documents if item.target_text is not None]
+    others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
+    targets = {item.uid: encoding.ids for item, encoding in zip(paired, others, strict=True)}
+    for document, encoding in zip(documents, tokenizer.encode([item.text for item in documents]), strict=True):
+        target = targets.get(document.uid, none)
+        if len(encoding.ids) == 0:
+            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, none)
+            continue
+        starts = splitter.starts(document.text, document.language)
+        tokens = sentence_starts(document.text, starts, encoding.starts, encoding.ends)
+        yield TokenDocument(document, encoding.ids, tokens, len(starts), target)
+
+
+@dataclass(frozen=True)
+class Tokenise(Pass[EncodeCounts]):
+    """One unit a part: writes its run."""
+
+    name: str
+    units: int
+    documents: Path
+    tokenizer: Path
+    sentences: Chosen
+    runs: Exchange
+    seed: int
+
+    def run(self, unit: int, output: Output) -> EncodeCounts:
+        """Encode a part."""
+        tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
+        splitter: Sentences = self.sentences.build()
+        counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        relative = self.runs.file(unit)
+        with output.file(relative) as file, file.open("wb") as sink:
+            pieces = PieceWriter(sink, relative)
+            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
+            for batch in _batches(read_documents(documents_of(self.documents, unit))):
+                for item in token_documents(batch, tokenizer, splitter):
+                    add_counts(counts, _counted(item))
+                    if len(item.ids):
+                        order = order_key(item.document.uid, "order", self.seed)
+                        writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
+            writer.close()
+        return counts
+
+
+def _counted(item: TokenDocument) -> EncodeCounts:
+    if len(item.ids) == 0:
+        return {"documents_in": 1, "rejected": {"no_tokens": 1}}
+    tokens, other = len(item.ids), len(item.target_ids)
+    counts: EncodeCounts = {
+        "documents_in": 1,
+        "documents_out": 1,
+        "tokens": tokens,
+        "characters": len(item.document.text),
+        "sentences": {"found": item.sentences, "merged": item.sentences - len(item.sentence_starts)},
+        "tokens_by_language": {item.document.language: tokens},
+        "tokens_by_source": {item.document.source_group: tokens},
+    }
+    if other:
+        counts["target_tokens"] = other
+        counts["target_languages"] = {item.document.target_language or "und": other}
+    return counts
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    batch: list[Document] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document.text)
+        if len(batch) == _BATCH_DOCUMENTS or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(folder: Path, written: int) -> Tokenizer:
+    """Load once in a process, since a unit may have a few kilobytes; load again after the file was `written` again."""
+    check_recorded(folder.parent, "000000", f"{folder.name}/")
+    return load_tokenizer(folder)

@@ -1,0 +1,179 @@
+"""Exporting a tokenizer as other libraries load it: `tokenizer.json` and `tokenizer_config.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import tokenizers
+from tokenizers import AddedToken, processors
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+
+Frame = Literal["pair", "end", "none"]
+"""Special tokens around a text: `pair` is cls, text, sep, as BERT's; `end` is text, eos, as T5's."""
+
+_CONFIG_FILE: Final = "tokenizer_config.json"
+_MODEL_FILE: Final = "tokenizer.json"
+_DIGIT_COMMA: Final = re.compile(r"(\d),")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeReport:
+    """Agreement of an exported tokenizer, as `AutoTokenizer` reads it, with the one it was made from.
+
+    Args:
+        texts: texts compared.
+        differing: texts with other ids, by cause. `specials in text`: equal with `split_special_tokens=True`; `special
+            pieces`: the model itself joins the letters of a special token; `white space`, `space mark`, `case`,
+            `normalisation`, `digit commas`, `ties`.
+        examples: the first differing text of each cause, at most 80 characters of it.
+    """
+
+    texts: int
+    differing: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+
+def export_tokenizer(
+    folder: Path,
+    out: Path,
+    *,
+    frame: Frame | None = None,
+    max_length: int | None = None,
+    type_ids: bool = False,
+    texts: Sequence[str] = PROBE_TEXTS,
+) -> ProbeReport:
+    """Write a tokenizer so that transformers' `AutoTokenizer` loads it, offline and without our code.
+
+    Every special token has its name, sentinels and modes are extra special tokens, and the mask takes the space before
+    it, so that the ids beside a mask are those of shards. The written file is loaded again and compared on `texts`.
+    Special tokens that a text spells out become their ids there, as whoever writes `[MASK]` expects; in shards they are
+    ordinary text, for which `AutoTokenizer` has `split_special_tokens=True`.
+
+    Args:
+        folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
+        out: directory to write to; made where it is missing.
+        frame: special tokens around a text; default: those of a published `tokenizer.json`, `pair` where another
+            tokenizer has cls and sep, else none.
+        max_length: longest input of the model in tokens, which is only recorded; default: not recorded.
+        type_ids: whether the model reads segment ids, as BERT does.
+        texts: texts to compare; default: 200 of many scripts.
+
+    Raises:
+        ConfigurationError: the tokenizer lacks the tokens of the frame.
+        IntegrityError: the written file would give a piece another id.
+    """
+    tokenizer = load_tokenizer(folder)
+    vocabulary = tokenizer.vocabulary
+    model = tokenizer.converted()
+    _add_specials(model, tokenizer)
+    if frame is None and model.post_processor is not None:
+        frame = "none"  # the published file has its own
+    if frame is None:
+        frame = "pair" if {"cls", "sep"} <= vocabulary.specials.keys() else "none"
+    if frame != "none":
+        model.post_processor = _framed(tokenizer, frame)
+    model.no_truncation()
+    model.no_padding()
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MODEL_FILE).write_text(model.to_str(pretty=True), encoding="utf-8")
+    text = json.dumps(_config(tokenizer, max_length, type_ids=type_ids), ensure_ascii=False, indent=2, sort_keys=True)
+    (out / _CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+    return probe(tokenizer, tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE)), texts)
+
+
+def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer) -> None:
+    """Mark all pieces without text as special, in the order of their ids, and compare every id."""
+    vocabulary = tokenizer.vocabulary
+    mask = vocabulary.specials.get("mask")
+    bare = np.flatnonzero(vocabulary.special).tolist()
+    model.add_special_tokens(
+        [AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask) for token in bare]
+    )
+    written = model.get_vocab(with_added_tokens=True)
+    for token in range(vocabulary.size):
+        if (other := written.get(tokenizer.piece(token))) != token:
+            raise IntegrityError(
+                f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would be written with {other}; "
+                "the vocabulary cannot be exported"
+            )
+    if len(written) != vocabulary.size:
+        raise IntegrityError(f"{_MODEL_FILE}: expected {vocabulary.size} pieces, got {len(written)}")
+
+
+def _framed(tokenizer: Tokenizer, frame: Frame) -> Any:
+    id_of = tokenizer.vocabulary.id_of
+    roles = ("cls", "sep") if frame == "pair" else ("eos",)
+    ids = [id_of(role, f"the frame '{frame}' of an exported tokenizer") for role in roles]
+    pieces = [tokenizer.piece(token) for token in ids]
+    single = [*pieces[:-1], "$A", pieces[-1]]
+    return processors.TemplateProcessing(
+        single=single,
+        pair=[*single, "$B:1", f"{pieces[-1]}:1"],
+        special_tokens=list(dict(zip(pieces, ids, strict=True)).items()),
+    )
+
+
+def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
+    vocabulary = tokenizer.vocabulary
+    marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
+    config: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **{f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()},
+        "additional_special_tokens": [tokenizer.piece(token) for token in marks],
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", *(["token_type_ids"] if type_ids else []), "attention_mask"],
+    }
+    return config if max_length is None else {**config, "model_max_length": max_length}
+
+
+def probe(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str] = PROBE_TEXTS) -> ProbeReport:
+    """Compare the ids of an exported model with those of the tokenizer, and name the cause of each difference."""
+    model.encode_special_tokens = False  # as AutoTokenizer reads it
+    differing: dict[str, int] = {}
+    examples: dict[str, str] = {}
+    for text in texts:
+        if not _equal(tokenizer, model, text):
+            cause = _cause(tokenizer, model, text)
+            differing[cause] = differing.get(cause, 0) + 1
+            examples.setdefault(cause, text[:80])
+    return ProbeReport(texts=len(texts), differing=dict(sorted(differing.items())), examples=examples)
+
+
+def _equal(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> bool:
+    return bool(tokenizer.encode([text])[0].ids.tolist() == model.encode(text, add_special_tokens=False).ids)
+
+
+def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
+    """Return the first change of the text that makes the ids equal; `ties` where equal scores remain."""
+    model.encode_special_tokens = True
+    try:
+        if _equal(tokenizer, model, text):
+            return "specials in text"
+        return next((cause for cause, other in _changed(tokenizer, text) if _equal(tokenizer, model, other)), "ties")
+    finally:
+        model.encode_special_tokens = False
+
+
+def _changed(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
+    """Yield causes of a difference, each with the text without it."""
+    plain = text
+    for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
+        plain = plain.replace(tokenizer.piece(token), "x")
+    changed = {
+        "special pieces": plain,
+        "space mark": text.replace("\u2581", "x"),
+        "white space": " ".join(text.split()),
+        "case": text.lower(),
+        "normalisation": "".join(character for character in text if character.isascii()),
+        "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
+    }
+    yield from ((cause, other) for cause, other in changed.items() if other != text)

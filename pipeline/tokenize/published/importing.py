@@ -1,0 +1,242 @@
+"""Importing a published tokenizer: its model file, the roles of its pieces, and those it lacks, as our folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, pre_tokenizers
+
+from clozeline import registry
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source, roles_by_name, sentinels_by_name
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
+
+_ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
+
+
+def import_tokenizer(
+    source: Path,
+    folder: Path,
+    *,
+    specials: Mapping[str, str] | None = None,
+    sentinels: str | Sequence[str] = (),
+    lower_case: bool | None = None,
+    add: Collection[str] = (),
+) -> Tokenizer:
+    """Write a tokenizer folder that gives the ids of a published tokenizer's owner, and load it.
+
+    A tokenizer of ours is copied as it is.
+
+    Args:
+        source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a
+            SentencePiece `.model`, or a directory as Hugging Face writes it; or what `own_tokenizer` finds one in.
+        folder: where to write the model file, `published.json`, `vocabulary.json` and `name`.
+        specials: role (`pad cls sep mask bos eos unk`) to piece, beyond what the source says.
+        sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
+            named `<extra_id_0>`.
+        lower_case: whether WordPiece lowers; default: what the source says, else whether no piece has a capital.
+        add: roles to add after the vocabulary where it lacks them: specials, `sentinels`, `modes`.
+
+    Raises:
+        ConfigurationError: the source is not a tokenizer, its ids have holes, or a named piece does not exist.
+        IntegrityError: its file is damaged.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if (own := own_tokenizer(source)) is not None:
+        if specials or sentinels or lower_case is not None or add:
+            raise ConfigurationError(
+                f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models have learnt: it takes no "
+                "further keys and no further tokens"
+            )
+        for file in own.files:
+            shutil.copyfile(file, folder / file.name)
+        with _naming({folder: own.files[0].parent}):
+            return load_tokenizer(folder)
+    origin = find_source(source)
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", origin.kind)
+    with _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
+        return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add)
+
+
+def guesses(source: Path, folder: Path) -> list[str]:
+    """Return what a published tokenizer's files do not say, and what was taken instead, one line each.
+
+    Args:
+        source: as given to `import_tokenizer`.
+        folder: what that wrote.
+    """
+    if own_tokenizer(source) is not None:
+        return []
+    origin = find_source(source)
+    found = list(origin.guesses)
+    if origin.kind == "wordpiece" and origin.lower_case is None:
+        does, why = ("is", "no piece has") if Published.load(folder).lower_case else ("is not", "pieces have")
+        found.append(f"no do_lower_case in tokenizer_config.json: text {does} lowered, because {why} capital letters")
+    return found
+
+
+@contextmanager
+def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
+    """Name the user's files in errors about the copies of them, which may be in a folder that is removed."""
+    try:
+        yield
+    except ClozelineError as error:
+        text = str(error)
+        for copy, original in originals.items():
+            text = text.replace(str(copy), str(original))
+        named = any(str(original) in text for original in originals.values())
+        source = next(iter(originals.values()))
+        raise type(error)(text if named else f"{source}: {text.removeprefix('tokenizer: ')}") from error
+
+
+def _import(
+    origin: Source,
+    kind: Any,
+    folder: Path,
+    specials: Mapping[str, str],
+    sentinels: str | Sequence[str],
+    lower_case: bool | None,
+    add: Collection[str],
+) -> Tokenizer:
+    """Write the folder and load it; errors name the files in it."""
+    model_file = folder / kind.FILE
+    _write_model(origin, model_file)
+    pieces, behind = _pieces(origin, kind, model_file)
+    names = [*pieces, *behind]
+    roles = {**roles_by_name(names), **_own_roles(origin, kind, model_file), **origin.roles, **specials}
+    if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
+        roles["pad"] = pad
+    marks = _named_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
+    added = _lacking(roles, marks, names, add)
+    lower = origin.lower_case if lower_case is None else lower_case
+    if lower is None:
+        lower = origin.kind == "wordpiece" and not any(
+            "A" <= c <= "Z" for name in pieces if name[:1] != "[" for c in name
+        )
+    facts = Published(
+        specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
+        sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
+        modes={mode: piece for mode, piece in added.items() if mode in MODES},
+        behind=[*behind, *added.values()],
+        added=list(added.values()),
+        lower_case=lower,
+        fairseq=origin.fairseq,
+        steps=list(origin.steps),
+    )
+    facts.check([*names, *added.values()])
+    facts.save(folder)
+    tokenizer: Tokenizer = kind.load(folder)
+    save_tokenizer(tokenizer, origin.kind, folder)
+    return load_tokenizer(folder)
+
+
+def _write_model(origin: Source, target: Path) -> None:
+    if origin.kind != "tokenizer_json":
+        shutil.copyfile(origin.files[0], target)
+    elif len(origin.files) == 2:
+        target.write_text(_byte_level(*origin.files).to_str(pretty=True), encoding="utf-8")
+    else:
+        from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
+
+        facts = {**read_json(origin.files[0]), "truncation": None, "padding": None}
+        target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _byte_level(vocabulary: Path, merges: Path) -> Library:
+    """Return GPT-2's kind of model from its two files."""
+    try:
+        model = Library(models.BPE.from_file(str(vocabulary), str(merges)))
+    except Exception as error:  # the library raises nothing narrower
+        raise ConfigurationError(
+            f"tokenizer.path {vocabulary}: not a vocabulary and merges of byte-level BPE ({error})"
+        ) from error
+    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = decoders.ByteLevel()
+    return model
+
+
+def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], list[str]]:
+    """Return the pieces of the model, and those that its folder puts after them."""
+    if origin.kind == "tokenizer_json":
+        from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, read_json
+
+        pieces = pieces_of(read_json(model_file), str(model_file))
+    else:
+        pieces = kind.names(model_file, **({"fairseq": True} if origin.fairseq else {}))
+    known = set(pieces)
+    outside = [name for name in origin.behind if name not in known]
+    ids = (
+        [token for token, name in zip(origin.behind_ids, origin.behind, strict=True) if name not in known]
+        if origin.behind_ids
+        else []
+    )
+    if ids and ids != list(range(len(pieces), len(pieces) + len(ids))):
+        raise ConfigurationError(
+            f"tokenizer.path {origin.files[0].parent}: expected its {len(ids)} added tokens at the ids from "
+            f"{len(pieces)} on, got {ids[:5]}; a new token would get an id that is taken: remove the added tokens"
+        )
+    return pieces, outside
+
+
+def _own_roles(origin: Source, kind: Any, model_file: Path) -> dict[str, str]:
+    if origin.kind != "sentencepiece_model":
+        return {}
+    roles: dict[str, str] = kind.roles(model_file)
+    return roles | ({"cls": "<s>", "sep": "</s>"} if origin.fairseq else {})
+
+
+def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:
+    """Return the piece whose id the model's configuration gives as that of the pad, if it stands for no text."""
+    from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
+
+    if not isinstance(origin.pad_id, int) or not 0 <= origin.pad_id < len(names):
+        return None
+    added = read_json(model_file)["added_tokens"] if origin.kind == "tokenizer_json" else ()
+    bare = {*roles.values(), *origin.behind, *(entry["content"] for entry in added if entry["special"])}
+    piece = names[origin.pad_id]
+    return piece if piece in bare and piece != roles.get("unk") else None
+
+
+def _named_sentinels(given: str | Sequence[str], names: Sequence[str]) -> list[str]:
+    if not isinstance(given, str):
+        return list(given)
+    before, mark, after = given.partition("{}")
+    if not mark:
+        raise ConfigurationError(f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {given!r}")
+    numbers = {
+        name: int(inner)
+        for name in names
+        if name.startswith(before)
+        and name.endswith(after)
+        and (inner := name[len(before) : len(name) - len(after)]).isdecimal()
+    }
+    if not numbers:
+        raise ConfigurationError(f"tokenizer.sentinels: the vocabulary has no piece like {given!r}")
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def _lacking(
+    roles: Mapping[str, str], marks: Sequence[str], names: Sequence[str], add: Collection[str]
+) -> dict[str, str]:
+    """Return the pieces to add, by role: specials, then sentinels, then modes."""
+    wanted = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}
+    if "sentinels" in add:
+        wanted |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
+    if "modes" in add:
+        wanted |= {mode: f"<{mode}>" for mode in MODES}
+    taken = sorted(set(wanted.values()) & set(names))
+    if taken:
+        raise ConfigurationError(
+            f"tokenizer.add: the vocabulary has {', '.join(taken)} already, without a role; name their roles under "
+            "`tokenizer.specials`"
+        )
+    return wanted

@@ -1,0 +1,67 @@
+"""Tokenizers of our own: of a folder, of an output of the pipeline, of a run of the trainer or of an imported model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
+
+_PLACES: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
+"""Folders of a tokenizer, from its own folder, an imported model and an output of the pipeline."""
+
+
+@dataclass(frozen=True)
+class OwnTokenizer:
+    """A tokenizer that Clozeline has trained or imported: its algorithm and its files."""
+
+    kind: str
+    files: tuple[Path, ...]
+
+
+def own_tokenizer(path: Path) -> OwnTokenizer | None:
+    """Return the tokenizer of ours that a folder holds or was made with; None where it is none of our folders.
+
+    Args:
+        path: a tokenizer's folder, an output of the pipeline, an imported model, or a run of the trainer.
+
+    Raises:
+        ConfigurationError: it is a run whose shards, or their tokenizer, are not there any more.
+    """
+    for place in _PLACES:
+        if (path / place / VOCABULARY_FILE).is_file() and (path / place / NAME_FILE).is_file():
+            return _of_folder(path / place)
+    if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
+        manifest_path = _first_set(path / "config.yaml")
+        manifest = Manifest.load(manifest_path)
+        return _of_folder(find_tokenizer(manifest_path, manifest.tokenizer.fingerprint))
+    return None
+
+
+def _of_folder(folder: Path) -> OwnTokenizer:
+    name = (folder / NAME_FILE).read_text(encoding="utf-8", errors="replace").strip()
+    return OwnTokenizer(name, tuple(sorted(path for path in folder.iterdir() if path.is_file())))
+
+
+def _first_set(config: Path) -> Path:
+    """Return the manifest of the first training set of a run."""
+    try:
+        plain = parse_yaml(config.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise IntegrityError(f"{config}: is damaged ({error}); give the folder of its tokenizer") from error
+    data: Any = plain.get("data") if isinstance(plain, dict) else None
+    data = data if isinstance(data, dict) else {}
+    phases = data.get("phases") or [{}]
+    shards = data.get("shards") or phases[0].get("shards")
+    first = shards[0] if isinstance(shards, list) else shards
+    if not isinstance(first, str):
+        raise ConfigurationError(f"tokenizer.path {config.parent}: {config} names no shards, expected data.shards")
+    path = Path(first).expanduser()
+    return path if path.name == "manifest.json" else path / "manifest.json"

@@ -1,0 +1,214 @@
+"""Choosing the owner of a published tokenizer: the library whose ids its model was trained with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import parse_json
+from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS
+
+_CONFIGS: Final = ("tokenizer_config.json", "special_tokens_map.json")
+_ROLES: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
+_NAMES: Final = {
+    "pad": ("[PAD]", "<pad>"),
+    "cls": ("[CLS]", "<cls>"),
+    "sep": ("[SEP]", "<sep>"),
+    "mask": ("[MASK]", "<mask>"),
+    "bos": ("<s>", "[BOS]"),
+    "eos": ("</s>", "[EOS]", "<|endoftext|>"),
+    "unk": ("[UNK]", "<unk>"),
+}
+_SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
+_MODEL: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
+_WORDPIECE: Final = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "LayoutLM")
+_PLAIN: Final = ("", "Llama", "CodeLlama", "Gemma", "T5", "MT5", "DebertaV2")
+"""Classes whose ids are those of the `.model` file, with their own pieces after them."""
+_FAIRSEQ: Final = ("XLMRoberta", "MBart")
+_BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "llama": "Llama", "gemma": "Gemma",
+                         "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "mbart": "MBart"}  # fmt: skip
+"""Families whose folders hold a SentencePiece model, by `model_type` of config.json."""
+_NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
+_T5_SENTINELS: Final = 100
+_MBART_CODES: Final = tuple(
+    f"{code[:2]}_{code[2:]}"
+    for code in re.findall(
+        "....",
+        "arARcsCZdeDEenXXesXXetEEfiFIfrXXguINhiINitITjaXXkkKZkoKRltLTlvLVmyMMneNPnlXXroROruRUsiLKtrTRviVNzhCN",
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A published tokenizer.
+
+    Args:
+        kind: file of `pipeline/tokenize/tokenizers/` that encodes as its owner does.
+        files: the model file, or vocabulary and merges.
+        roles: role to piece, as its configuration says.
+        behind: pieces that its configuration puts after those of the model, in the order of their ids.
+        lower_case: whether a WordPiece tokenizer lowers.
+        fairseq: whether the ids are those of fairseq.
+        steps: what its owner does to a text before the model, and to its pieces.
+        guesses: what its folder does not say, and what was taken instead, one line each.
+        pad_id: id of the pad, as the configuration of its model says.
+    """
+
+    kind: str
+    files: tuple[Path, ...]
+    roles: Mapping[str, str] = field(default_factory=dict)
+    behind: Sequence[str] = ()
+    behind_ids: Sequence[int] = ()
+    lower_case: bool | None = None
+    fairseq: bool = False
+    steps: Sequence[str] = ()
+    guesses: Sequence[str] = ()
+    pad_id: int | None = None
+
+
+def find_source(path: Path) -> Source:
+    """Return what a path holds: a file, or a directory as Hugging Face writes it.
+
+    A `.model` belongs to SentencePiece and a `vocab.txt` of BERT's kind to WordPiece, also where a converted
+    `tokenizer.json` lies beside it.
+
+    Raises:
+        ConfigurationError: there is no tokenizer, or one whose owner's steps are not known.
+    """
+    if path.is_dir():
+        return _directory(path)
+    if not path.is_file():
+        raise ConfigurationError(f"tokenizer.path {path}: no such file or folder; give that of a tokenizer")
+    if path.name in ("vocab.json", "encoder.json"):
+        return Source(kind="tokenizer_json", files=(path, _merges(path)))
+    kinds = {".model": "sentencepiece_model", ".txt": "wordpiece", ".json": "tokenizer_json"}
+    if path.suffix not in kinds or path.name == "merges.txt":
+        raise ConfigurationError(
+            f"tokenizer.path {path}: expected tokenizer.json, vocab.txt, vocab.json or encoder.json with its merges "
+            f"beside it, a `.model` file, or a folder that holds one, got {path.name}"
+        )
+    return Source(kind=kinds[path.suffix], files=(path,))
+
+
+def _merges(path: Path) -> Path:
+    for name in ("merges.txt", "vocab.bpe"):
+        if (merges := path.parent / name).is_file():
+            return merges
+    raise ConfigurationError(f"tokenizer.path {path}: expected its merges, merges.txt or vocab.bpe, beside it")
+
+
+def _directory(path: Path) -> Source:
+    config: dict[str, Any] = {}
+    for name in reversed(_CONFIGS):
+        config |= _read(path / name)
+    family = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    behind = _behind(path, config)
+    facts: dict[str, Any] = {
+        "roles": {role: piece for role in _ROLES if (piece := _content(config.get(f"{role}_token")))},
+        "behind": list(behind.values()),
+        "behind_ids": list(behind),
+        "guesses": [] if config else [_NO_ROLES],
+        "pad_id": _read(path / "config.json").get("pad_token_id"),
+    }
+    json_file, words = path / "tokenizer.json", path / "vocab.txt"
+    models = [path / name for name in _MODEL if (path / name).is_file()] or sorted(path.glob("*.model"))
+    if models and not family:
+        family, guess = _family_of_model(path, models[0].name)
+        facts["guesses"].append(guess)
+    if models and family == "Albert":
+        return Source(kind="sentencepiece_model", files=(models[0],), steps=_albert_steps(config), **facts)
+    if models and family in (*_PLAIN, *_FAIRSEQ):
+        facts["behind"] = facts["behind"] or _usual_pieces(family)
+        return Source(kind="sentencepiece_model", files=(models[0],), fairseq=family in _FAIRSEQ, **facts)
+    if words.is_file() and (family in _WORDPIECE or (family == "" and not json_file.is_file())):
+        lower = config.get("do_lower_case")
+        return Source(kind="wordpiece", files=(words,), lower_case=lower, **facts)
+    if json_file.is_file():
+        if family in _WORDPIECE:
+            facts["guesses"].append(f"no vocab.txt, from which {family}Tokenizer reads: {json_file.name} is taken")
+        return Source(kind="tokenizer_json", files=(json_file,), **facts)
+    for name in ("vocab.json", "encoder.json"):
+        if (path / name).is_file():
+            return Source(kind="tokenizer_json", files=(path / name, _merges(path / name)), **facts)
+    if models:
+        raise ConfigurationError(
+            f"tokenizer.path {path}: the ids that {family}Tokenizer gives with {models[0].name} are not known; give a "
+            "folder with its tokenizer.json, or the path of the file for the model's own ids"
+        )
+    raise ConfigurationError(
+        f"tokenizer.path {path}: expected a `.model`, vocab.txt, tokenizer.json, or vocab.json with merges.txt in this "
+        f"folder, got {', '.join(sorted(file.name for file in path.iterdir())) or 'nothing'}; give a folder with one"
+    )
+
+
+def _family_of_model(path: Path, name: str) -> tuple[str, str]:
+    """Return the family of a SentencePiece model whose folder names no class, and the line that says so."""
+    model_type = str(_read(path / "config.json").get("model_type") or "")
+    silent = "no tokenizer_class in tokenizer_config.json"
+    if not model_type:
+        return "", f"{silent}: the ids are taken to be those of {name} itself"
+    family = _BY_MODEL_TYPE.get(model_type, model_type.capitalize())
+    return family, f"{silent}: {name} is read as {family}Tokenizer does, by the model_type {model_type} of config.json"
+
+
+def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what transformers' `AlbertTokenizer` (version 4, in Python) does to a text, by its configuration.
+
+    These are the steps of ALBERT's own code (arXiv 1909.11942), and XLNet's for quotes, which that code leaves out.
+    """
+    steps = {
+        "white_space": config.get("remove_space", True),
+        "quotes": True,
+        "accents": not config.get("keep_accents", False),
+        "lower": config.get("do_lower_case", True),
+        DIGIT_COMMAS: True,
+    }
+    return tuple(step for step, wanted in steps.items() if wanted)
+
+
+def _usual_pieces(family: str) -> list[str]:
+    """Return the pieces that a family has after those of its file, where its folder does not list them."""
+    if family in ("T5", "MT5"):
+        return [f"<extra_id_{number}>" for number in reversed(range(_T5_SENTINELS))]
+    if family in _FAIRSEQ:
+        return [*(_MBART_CODES if family == "MBart" else ()), "<mask>"]
+    return []
+
+
+def _behind(path: Path, config: Mapping[str, Any]) -> dict[int, str]:
+    """Return the added tokens of a folder by id, ascending."""
+    added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
+    added |= {token: piece for piece, token in _read(path / "added_tokens.json").items()}
+    return {token: piece for token in sorted(added) if (piece := added[token])}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        data = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: not JSON ({error}); restore the file, or remove it") from error
+    return data if isinstance(data, dict) else {}
+
+
+def _content(entry: Any) -> str:
+    return str(entry["content"] if isinstance(entry, Mapping) else entry) if entry else ""
+
+
+def roles_by_name(pieces: Iterable[str]) -> dict[str, str]:
+    """Return the roles of pieces whose names say them, as BERT's `[MASK]` and T5's `</s>` do."""
+    known = set(pieces)
+    found = {role: next((name for name in names if name in known), None) for role, names in _NAMES.items()}
+    return {role: name for role, name in found.items() if name is not None}
+
+
+def sentinels_by_name(pieces: Iterable[str]) -> list[str]:
+    """Return the sentinels among the pieces, `<extra_id_0>` first: in T5 it has the highest id."""
+    numbered = {piece: int(match[1]) for piece in pieces if (match := _SENTINEL.fullmatch(piece))}
+    return sorted(numbered, key=numbered.__getitem__)

@@ -1,0 +1,161 @@
+"""Take a published tokenizer: one unit that imports it for the stages after."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic.dataclasses import dataclass
+
+from clozeline import registry
+from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
+from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.pipeline.tokenize.published.local_tokenizers import OwnTokenizer, own_tokenizer
+from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source
+from clozeline.pipeline.tokenize.take.required_tokens import check_pad, needed_roles, users_of
+from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
+from clozeline.seeding import keyed_hash
+
+_LOG: Final = logging.getLogger(__name__)
+_LISTED: Final = 12
+"""Added pieces that the log names; the report names all."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TokenizerConfig:
+    """The published tokenizer to take, instead of `train_tokenizer`."""
+
+    WORD: ClassVar = "path"
+
+    path: Annotated[Path, HOME_EXPANDED]
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a SentencePiece
+    `.model`, or a folder as Hugging Face writes it; or one of ours: a tokenizer, an output of the pipeline, a run"""
+    specials: dict[str, str] = field(default_factory=dict)
+    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not tell"""
+    sentinels: str | list[str] = field(default_factory=list)
+    """pieces that serve as sentinels, in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default:
+    those named `<extra_id_0>`"""
+    lower_case: bool | None = None
+    """true if WordPiece lowers its text; default: what the files say, else whether no piece has a capital"""
+    add: bool = False
+    """add the special tokens that rows of the recipe need and the tokenizer lacks, after its vocabulary: those of its
+    objectives and of the frame of its task, and the pad"""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.specials.keys() - set(SPECIALS)):
+            raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")
+
+
+class TokenizerCounts(Counts, total=False):
+    """Counts of the one unit."""
+
+    vocabulary: dict[str, int]
+    """ids of the vocabulary: `published` and `added`"""
+    added: dict[str, int]
+    """id of each piece that was added"""
+
+
+class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
+    """Imports a tokenizer and publishes it where `train_tokenizer` would publish its own."""
+
+    name: ClassVar[str] = "tokenizer"
+    place: ClassVar[int] = 51
+    writes_tokenizer: ClassVar[bool] = True
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    def _add(self) -> tuple[str, ...]:
+        """Return the roles to add, in the order of their ids."""
+        if not self.config.add:
+            return ()
+        return tuple(needed_roles(users_of(self.recipe), _imported_vocabulary(*self._facts(), ())))
+
+    def _source(self) -> Source | OwnTokenizer:
+        return own_tokenizer(self.config.path) or find_source(self.config.path)
+
+    def _facts(self) -> tuple[str, str, int]:
+        """Return what decides the vocabulary, in a form that can be remembered."""
+        paths = self._source().files
+        newest = max(path.stat().st_mtime_ns for path in paths)
+        return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
+
+    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+        """Return the vocabulary itself: its files are there before the run."""
+        kind = registry.find("clozeline.pipeline.tokenize.tokenizers", self._source().kind)
+        return ForeseenTokenizer(_imported_vocabulary(*self._facts(), self._add()), kind.VERSION)
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what keeps the tokenizer from being imported, and from padding rows; stages after name the rest."""
+        vocabulary = self.foreseen_tokenizer().vocabulary
+        if check_pad in users_of(self.recipe):
+            try:
+                check_pad(vocabulary)
+            except ConfigurationError as error:
+                role = "tokenizer.specials='{pad: PIECE}'"
+                yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
+
+    def version(self) -> int:
+        """Return a hash of everything in the tokenizer's files that decides ids."""
+        return keyed_hash(self.foreseen_tokenizer().vocabulary.fingerprint)
+
+    def passes(self) -> Sequence[Pass[TokenizerCounts]]:
+        """Return the one pass, of one unit."""
+        return [ImportTokenizer("main", 1, self.config.path, _options(to_plain(self.config)), self._add())]
+
+    def row(self, counts: TokenizerCounts) -> Row:
+        """Show the file, and the number of ids."""
+        return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
+
+
+@plain_dataclass(frozen=True)
+class ImportTokenizer(Pass[TokenizerCounts]):
+    """Import, publish."""
+
+    name: str
+    units: int
+    path: Path
+    options: Mapping[str, Any]
+    add: tuple[str, ...]
+
+    def run(self, unit: int, output: Output) -> TokenizerCounts:
+        """Publish the model file, `published.json`, `vocabulary.json` and `name` below `tokenizer/`."""
+        (output.folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
+            tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
+            output.copy(Path(temporary), "tokenizer")
+        for guess in guesses(self.path, output.folder / "tokenizer") if self.options["lower_case"] is None else ():
+            _LOG.warning("tokenizer: guessed: %s", guess)
+        facts = output.folder / "tokenizer" / "published.json"  # a tokenizer trained here has none
+        added = json.loads(facts.read_text(encoding="utf-8"))["added"] if facts.is_file() else []
+        first = tokenizer.vocabulary.size - len(added)
+        ids = {piece: first + number for number, piece in enumerate(added)}
+        if ids:
+            listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
+            listed += f" and {len(ids) - _LISTED} more up to {max(ids.values())}" if len(ids) > _LISTED else ""
+            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.path.name, listed)
+        return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in ("path", "add")}
+
+
+@lru_cache(maxsize=4)
+def _imported_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
+    """Return the vocabulary without its folder, which is gone: every stage of a run asks for it."""
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            tokenizer = import_tokenizer(Path(path), Path(temporary), **_options(json.loads(config)), add=add)
+        except OSError as error:
+            raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
+        return replace(tokenizer.vocabulary, folder=None)

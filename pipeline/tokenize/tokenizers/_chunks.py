@@ -1,0 +1,77 @@
+"""Encoding chunk by chunk, for algorithms no step of which crosses the border between two chunks of a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+BETWEEN_SPACES: Final = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+"""Chunks of WordPiece: no step of the algorithm crosses white space."""
+
+Tokens: TypeAlias = tuple[Sequence[int] | NDArray[Any], Sequence[int] | NDArray[np.int32]]
+"""Ids of a chunk, and the character of the chunk at which each begins."""
+
+_KNOWN_CHUNKS: Final = 1 << 18
+_CHUNK_CHARACTERS: Final = 64
+
+
+class ChunkEncoder:
+    """Encodes each chunk once and remembers short ones.
+
+    Args:
+        chunks: pattern of a chunk; text between matches has no tokens.
+        tokens: the algorithm, on one chunk.
+        dtype: type of ids.
+        together: the algorithm on all short chunks of a text that are new, for libraries that are faster so.
+    """
+
+    def __init__(
+        self,
+        chunks: re.Pattern[str],
+        tokens: Callable[[str], Tokens],
+        dtype: Any,
+        together: Callable[[Sequence[str]], Iterable[Tokens]] | None = None,
+    ) -> None:
+        self._chunks, self._tokens, self._dtype, self._together = chunks, tokens, dtype, together
+        self._known: dict[str, tuple[bytes, bytes]] = {}
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        return [self._encoded(text) for text in texts]
+
+    def _encoded(self, text: str) -> Encoding:
+        if len(self._known) > _KNOWN_CHUNKS:
+            self._known.clear()
+        known, learned, chunks = self._known, self._learned, self._chunks.findall(text)
+        new = self._together and [
+            chunk for chunk in set(chunks) if chunk not in known and len(chunk) <= _CHUNK_CHARACTERS
+        ]
+        if self._together and new:
+            known.update(zip(new, map(self._stored, self._together(new)), strict=True))
+        parts = [(known.get(chunk) or learned(chunk))[0] for chunk in chunks]
+        return Encoding(np.frombuffer(b"".join(parts), dtype=self._dtype), lambda: self._starts(text))
+
+    def _starts(self, text: str) -> NDArray[np.int64]:
+        begins: list[int] = []
+        parts: list[bytes] = []
+        for match in self._chunks.finditer(text):
+            begins.append(match.start())
+            parts.append((self._known.get(match[0]) or self._learned(match[0]))[1])
+        starts: NDArray[np.int64] = np.frombuffer(b"".join(parts), dtype=np.int32).astype(np.int64)
+        starts += np.repeat(np.array(begins, dtype=np.int64), [len(part) >> 2 for part in parts])
+        return starts
+
+    def _learned(self, chunk: str) -> tuple[bytes, bytes]:
+        learned = self._stored(self._tokens(chunk))
+        if len(chunk) <= _CHUNK_CHARACTERS:
+            self._known[chunk] = learned
+        return learned
+
+    def _stored(self, tokens: Tokens) -> tuple[bytes, bytes]:
+        return np.asarray(tokens[0], self._dtype).tobytes(), np.asarray(tokens[1], np.int32).tobytes()

@@ -1,0 +1,39 @@
+"""Further merges of a byte-level BPE in a `tokenizer.json`: the words that they are learnt from, the larger file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
+
+
+class MergedBytes:
+    """Words of texts and their pieces, by a model of the library `tokenizers` that merges bytes."""
+
+    _model: Tokenizer
+
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        for text in training_texts(texts):
+            yield from (word for word, _ in self._model.pre_tokenizer.pre_tokenize_str(text))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word."""
+        return [token.value for token in self._model.model.tokenize(word)]
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return left + right
+
+
+def with_merges(facts: Mapping[str, Any], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return a file with further merges after all others, each of which makes a piece with the next id; ids stay."""
+    model = facts["model"]
+    size = len(model["vocab"])
+    vocabulary = model["vocab"] | {left + right: size + number for number, (left, right) in enumerate(merges)}
+    pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
+    return {**facts, "model": {**model, "vocab": vocabulary, "merges": [*pairs, *map(list, merges)]}}

@@ -1,0 +1,85 @@
+"""Base of vocabularies that are a list of pieces in a JSON file: characters, words, textbook BPE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from clozeline.errors import IntegrityError
+from clozeline.files import parse_json
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._trained import check_room, trained_facts
+from clozeline.repair import repair_of
+
+
+class Listed:
+    """A vocabulary in `pieces.json`: spare ids, learned pieces, and what else the algorithm keeps."""
+
+    NAME: ClassVar[str]
+    FILE: ClassVar[str] = "pieces.json"
+    FEWEST: ClassVar[int] = 1
+    """learned pieces that a vocabulary must have room for"""
+    _encoder: ChunkEncoder
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+        reserved = reserved_pieces(facts["reserved"])
+        names = [*reserved, *facts["pieces"]]
+        pieces: list[bytes | None] = [None] * len(reserved) + [
+            self.text_of(piece).encode() for piece in facts["pieces"]
+        ]
+        self._table = PieceTable(pieces, names)
+        self.vocabulary = trained_facts(facts["reserved"]).vocabulary(self._table, {"name": self.NAME, **facts})
+        self._ids = {piece: len(reserved) + number for number, piece in enumerate(facts["pieces"])}
+        self._unknown = self.vocabulary.specials["unk"]
+
+    @staticmethod
+    def text_of(piece: str) -> str:
+        """Return the text of a piece."""
+        return piece
+
+    @classmethod
+    def check_size(cls, options: Any) -> None:
+        """Raise ConfigurationError where `size` has no room for the pieces that every vocabulary of this kind has."""
+        check_room(cls.NAME, options, cls.FEWEST)
+
+    @classmethod
+    def write(cls, folder: Path, facts: Mapping[str, Any]) -> Self:
+        """Write `pieces.json`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(facts, ensure_ascii=False, indent=0)
+        (folder / cls.FILE).write_text(text + "\n", encoding="utf-8")
+        return cls(facts)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `pieces.json`.
+
+        Raises:
+            IntegrityError: the file is missing or not one of ours.
+        """
+        path = folder / cls.FILE
+        try:
+            return cls(parse_json(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise IntegrityError(
+                f"{path}: not a vocabulary written by train_tokenizer ({error!r}); {repair_of(path)}"
+            ) from error
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        return self._encoder.encode(texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids."""
+        return self._table.decode(ids)
+
+    decode_part = decode
+
+    def piece(self, token: int) -> str:
+        """Return the piece."""
+        return self._table.names[token]

@@ -1,0 +1,192 @@
+"""Parts that all tokenizers share: reserved pieces, pieces as bytes, offsets from byte lengths, cutting long texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.text.normal_form import is_unspaced
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
+
+SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
+
+ENCODING_CUT: Final = 1 << 16
+"""Longest text given to a library at once, in characters: bounds its memory, and costs grow faster than the text."""
+TRAINING_CUT: Final = 1 << 10
+"""The same for training: a megabyte without a space would be one word, walked through for every merge."""
+TRAINING_DOCUMENT: Final = 1 << 20
+"""Characters that one document gives to training: no single text decides the pieces."""
+
+
+def reserved_pieces(spares: int) -> list[str]:
+    """Return the pieces without text, in the order of their ids from 0: specials, sentinels, modes, spares."""
+    return [
+        *(SPECIAL_PIECES[name] for name in SPECIALS),
+        *(f"<extra_{number}>" for number in range(SENTINELS)),
+        *(f"<{mode}>" for mode in MODES),
+        *(f"<reserved_{number}>" for number in range(spares)),
+    ]
+
+
+def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
+    """Return a vocabulary like that of a tokenizer to be trained: its special ids, and pieces of no meaning."""
+    reserved = reserved_pieces(spares)
+    ordinary = size - len(reserved)
+    table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
+    return replace(table.vocabulary("foreseen"), token_counts=np.ones(size, dtype=np.uint64))
+
+
+def byte_alphabet() -> dict[str, int]:
+    """Return the printable character of each byte: itself where it prints, else one from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+
+
+def fingerprint(facts: Any) -> str:
+    """Return the SHA-256 (hex) of everything that decides how a tokenizer encodes, as canonical JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def cut(text: str, limit: int) -> list[str]:
+    """Return slices of at most `limit` characters that join to the text.
+
+    A cut falls before white space where the last half of a slice has any: there no piece of ours crosses it, so the
+    tokens are those of the whole text.
+    """
+    slices = []
+    start = 0
+    while len(text) - start > limit:
+        end = max(text.rfind(space, start + limit // 2, start + limit) for space in " \n\t")
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        if end <= start:
+            end = start + limit
+        slices.append(text[start:end])
+        start = end
+    slices.append(text[start:])
+    return slices
+
+
+def training_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts as training sees them: bounded per document, cut to short pieces."""
+    for text in texts:
+        yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
+
+
+class PieceTable:
+    """The bytes of each id: gives offsets, texts and bitmaps without calling the library.
+
+    Args:
+        pieces: bytes of each id, None for ids without text.
+        names: the piece of each id as text.
+    """
+
+    def __init__(self, pieces: Sequence[bytes | None], names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
+        self.special = np.array([piece is None for piece in pieces])
+        # A special id counts as no bytes: were it ever produced, the lengths below would not add up.
+        self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
+
+    def word_starts(self) -> NDArray[np.bool_]:
+        """Return which pieces open a word, [size] bool."""
+        opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
+        return np.array(opens, dtype=np.bool_)
+
+    def ends_in_space(self) -> NDArray[np.bool_]:
+        """Return which pieces end in white space other than a space, [size] bool."""
+        ends = [not special and _ends_in_space(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
+        return np.array(ends, dtype=np.bool_)
+
+    def vocabulary(self, print_: str) -> Vocabulary:
+        """Return the facts that objectives may know; `print_` is the fingerprint."""
+        ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
+        return Vocabulary(
+            size=len(self.names),
+            specials={name: ids[SPECIAL_PIECES[name]] for name in SPECIALS},
+            sentinels=tuple(ids[f"<extra_{number}>"] for number in range(SENTINELS)),
+            modes={mode: ids[f"<{mode}>"] for mode in MODES},
+            special=self.special.copy(),
+            word_start=self.word_starts(),
+            ends_in_space=self.ends_in_space(),
+            fingerprint=print_,
+        )
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the bytes of the ids as text."""
+        return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
+
+    def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
+        """Return the encodings of texts; offsets follow from the lengths of the pieces.
+
+        Raises:
+            IntegrityError: the ids of a text hold more or fewer bytes than the text.
+        """
+        return [self._encoding(*row) for row in zip(range(len(texts)), texts, ids, strict=True)]
+
+    def _encoding(self, row: int, text: str, ids: NDArray[Any]) -> Encoding:
+        held, expected = int(self.lengths.take(ids).sum()), len(text) if text.isascii() else len(text.encode())
+        if held != expected:
+            raise IntegrityError(
+                f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand for "
+                f"{held}; the text begins {text[:60]!r}"
+            )
+        return Encoding(ids, lambda: self._starts(text, ids), lambda: self._ends(text, ids))
+
+    def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
+        widths = self.lengths.take(ids)
+        starts = np.cumsum(widths, dtype=np.int64)
+        starts -= widths
+        return starts if text.isascii() else _characters_of(text)[starts]
+
+    def _ends(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
+        ends = np.cumsum(self.lengths.take(ids), dtype=np.int64)
+        return ends if text.isascii() else _characters_of(text)[ends - 1] + 1
+
+
+def _characters_of(text: str) -> NDArray[np.int64]:
+    """Return the character that each byte of the UTF-8 of a text belongs to, [bytes]."""
+    lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
+    return np.cumsum(lead, dtype=np.int64) - 1
+
+
+def _opens_word(piece: bytes) -> bool:
+    """Return whether a piece opens a word: white space does, and the first byte of a character of an unspaced script.
+
+    A piece that holds only the first bytes of a character has the script of most letters that begin with them.
+    """
+    text = piece.decode("utf-8", errors="ignore")
+    if text and piece.startswith(text[0].encode()):
+        return text[0].isspace() or is_unspaced(text[0])
+    letters = _letters_from(piece)
+    return 2 * sum(map(is_unspaced, letters)) > len(letters)
+
+
+@lru_cache
+def _letters_from(start: bytes) -> list[str]:
+    """Return letters whose UTF-8 begins with some bytes, every one or some 64 of them, evenly spread."""
+    lengths = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
+    missing = next((length for length, leads in lengths.items() if start and start[0] in leads), 0) - len(start)
+    if missing <= 0:
+        return []
+    bits = 6 * missing
+    code = start[0] & (0x3F >> len(start) + missing - 1)
+    for byte in start[1:]:
+        code = code << 6 | byte & 0x3F
+    found = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
+    return [letter for letter in found if letter.isalpha() and letter.encode().startswith(start)]
+
+
+def _ends_in_space(piece: bytes) -> bool:
+    last = piece.decode("utf-8", errors="ignore")[-1:]
+    return last != " " and last.isspace() and piece.endswith(last.encode())

@@ -1,0 +1,172 @@
+"""Base of the models that SentencePiece trains (arXiv 1808.06226), with the settings that lose no text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+import sentencepiece
+import tokenizers
+from numpy.typing import NDArray
+from sentencepiece import sentencepiece_model_pb2
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    ENCODING_CUT,
+    TRAINING_CUT,
+    PieceTable,
+    cut,
+    fingerprint,
+    reserved_pieces,
+    training_texts,
+)
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, converted, decisive_facts
+from clozeline.repair import repair_of
+
+_TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+_TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
+
+
+class TrainedSentencepiece:
+    """A model in `spiece.model`: no normalisation, no dummy prefix, bytes for rare characters."""
+
+    NAME: ClassVar[str]
+    """the algorithm's name"""
+    MODEL: ClassVar[str]
+    """the trainer's name for it"""
+    FILE: ClassVar[str] = "spiece.model"
+    LOSS: ClassVar[str] = ""
+
+    def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
+        self._model = model
+        self._facts = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
+        names = [piece.piece for piece in self._facts.pieces]
+        self._table = PieceTable([bytes_of(piece) for piece in self._facts.pieces], names)
+        self.vocabulary = self._table.vocabulary(fingerprint(decisive_facts(self.NAME, self._facts)))
+        by_name = {name: index for index, name in enumerate(names)}
+        escaped = [by_name[f"<0x{byte:02X}>"] for byte in SPACE.encode()]
+        self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
+
+    @classmethod
+    def check_size(cls, options: Any) -> None:
+        """Raise ConfigurationError where `size` has no room for reserved pieces, bytes, the newline and one piece."""
+        reserved = len(reserved_pieces(options.reserved))
+        if options.size < reserved + 258:
+            raise ConfigurationError(
+                f"{cls.NAME}: size {options.size} is too small: {reserved} reserved pieces, 256 bytes, the newline "
+                f"and a piece need {reserved + 258}"
+            )
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
+        """Learn the pieces and write `spiece.model`; too little text for `size` gives a smaller vocabulary.
+
+        Raises:
+            ConfigurationError: `size` leaves no room beside reserved pieces and 256 bytes, or the texts are empty.
+        """
+        cls.check_size(options)
+        sample = [text.replace(SPACE, " ") for text in training_texts(texts)]
+        try:
+            proto = _trained(sample, cls.MODEL, options, options.size)
+        except RuntimeError as error:
+            proto = _trained(sample, cls.MODEL, options, _possible_size(cls.NAME, error, options))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / cls.FILE).write_bytes(proto)
+        return cls(sentencepiece.SentencePieceProcessor(model_proto=proto))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `spiece.model`.
+
+        Raises:
+            IntegrityError: the file is missing or not one of ours.
+        """
+        path = folder / cls.FILE
+        try:
+            return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            raise IntegrityError(
+                f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); {repair_of(path)}"
+            ) from error
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        slices = [list(_slices(text)) for text in texts]
+        flat = [piece for row in slices for piece in row if piece != SPACE]
+        pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
+        return self._table.encodings(texts, [self._joined(row, pieces) for row in slices])
+
+    def _joined(self, row: list[str], pieces: Iterator[NDArray[np.int32]]) -> NDArray[Any]:
+        parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
+        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return joined.astype(self.vocabulary.id_dtype)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids."""
+        return self._table.decode(ids)
+
+    decode_part = decode
+
+    def piece(self, token: int) -> str:
+        """Return the piece as SentencePiece writes it (`▁the` for " the")."""
+        return self._table.names[token]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        return converted(self._facts, self._facts.pieces)
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield parts for the library; each U+2581 alone."""
+    for number, part in enumerate(text.split(SPACE)):
+        if number:
+            yield SPACE
+        yield from cut(part, ENCODING_CUT)
+
+
+def _possible_size(name: str, error: RuntimeError, options: Any) -> int:
+    """Parse, from the trainer's message, the largest vocabulary that the sample supports."""
+    if too_large := _TOO_LARGE.search(str(error)):
+        return int(too_large[1])
+    if too_small := _TOO_SMALL.search(str(error)):
+        raise ConfigurationError(
+            f"{name}: size {options.size} is too small for this text: its characters need {too_small[1]}; "
+            f"give that size or more, or a character_coverage below {options.character_coverage}"
+        ) from error
+    raise ConfigurationError(f"{name}: the sample cannot be learnt from: {error}") from error
+
+
+def _trained(sample: list[str], model_type: str, options: Any, size: int) -> bytes:
+    pad, *controls = reserved_pieces(options.reserved)
+    begin, end, unknown = controls[3:6]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(sample),
+        model_writer=model,
+        model_type=model_type,
+        vocab_size=size,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        byte_fallback=True,
+        character_coverage=options.character_coverage,
+        max_sentence_length=4 * TRAINING_CUT,
+        num_threads=getattr(options, "num_threads", 1),
+        user_defined_symbols=["\n"],
+        control_symbols=controls[:3] + controls[6:],
+        pad_id=0,
+        pad_piece=pad,
+        bos_id=4,
+        bos_piece=begin,
+        eos_id=5,
+        eos_piece=end,
+        unk_id=6,
+        unk_piece=unknown,
+        minloglevel=2,
+    )
+    return model.getvalue()

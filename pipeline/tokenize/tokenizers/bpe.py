@@ -1,0 +1,101 @@
+"""Byte-pair encoding of characters as textbooks teach it (arXiv 1508.07909): words with a mark at their end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import tokenizers
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import models, normalizers, pre_tokenizers
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._listed import Listed
+from clozeline.pipeline.tokenize.tokenizers._merges import count_words, learn_merges
+from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._trained import count_letters
+
+_WORD: Final = re.compile(r"\S+")
+_END: Final = "_"
+"""The mark at the end of a word, as textbooks write it."""
+_UNDERSCORE: Final = "\0"
+"""An underscore of the text, which has no piece: it would be taken for a mark."""
+
+
+class Bpe(Listed):
+    """Merges of the most frequent pair; of pairs as frequent, the one met first in the corpus as merged so far.
+
+    Words are divided by white space, of which one space comes back. No piece tells that a word opens, so each piece
+    counts as a word of its own. An underscore of the text is the unknown token.
+
+    Example:
+        low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_; then "lower" is
+        `low` `er_`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10**8
+    NAME: ClassVar[str] = "bpe"
+    LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
+    FEWEST: ClassVar[int] = 2
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Options of the training."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+        """number of ids, specials and characters included; a small text may have fewer pairs to merge"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+        min_frequency: Annotated[int, Field(ge=1)] = 2
+        """times a pair must occur to become a piece, ≥ 1"""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
+        self._merges = [(left, right) for left, right in facts["merges"]]
+        vocabulary = {**self._ids, _UNDERSCORE: self._unknown}
+        self._library = tokenizers.Tokenizer(models.BPE(vocabulary, self._merges, unk_token=_UNDERSCORE))
+        self._encoder = ChunkEncoder(_WORD, self._tokens, self.vocabulary.id_dtype)
+
+    @staticmethod
+    def text_of(piece: str) -> str:
+        """Return the text of a piece; a space comes back after each word."""
+        return piece.replace(_END, " ")
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
+        """Learn the merges and write `pieces.json`.
+
+        Raises:
+            ConfigurationError: `size` has no room for a character and the end of a word beside the reserved pieces.
+        """
+        cls.check_size(options)
+        counts = count_words(word for text in training_texts(texts) for word in text.split())
+        marked = {word + _END: count for word, count in counts.items() if _END not in word}
+        reserved = reserved_pieces(options.reserved)
+        room = options.size - len(reserved)
+        letters = count_letters(marked, list)[:room]
+        known = set(letters)
+        spelt = {word: count for word, count in marked.items() if known.issuperset(word)}
+        merges = learn_merges(spelt, list, room - len(letters), banned=reserved, min_frequency=options.min_frequency)
+        pieces = list(dict.fromkeys([*letters, *(left + right for left, right in merges)]))
+        return cls.write(folder, {"reserved": options.reserved, "pieces": pieces, "merges": merges})
+
+    def _tokens(self, chunk: str) -> Tokens:
+        encoding = self._library.encode(chunk.replace(_END, _UNDERSCORE) + _END)
+        return encoding.ids, [min(start, len(chunk) - 1) for start, _ in encoding.offsets]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        ids = {name: token for token, name in enumerate(self._table.names)}
+        model = tokenizers.Tokenizer(models.BPE(ids, self._merges, unk_token=self._table.names[self._unknown]))
+        ends = normalizers.Replace(tokenizers.Regex(r"(?<=\S)(?!\S)"), _END)
+        model.normalizer = normalizers.Sequence([normalizers.Replace(_END, _UNDERSCORE), ends])
+        model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        return model

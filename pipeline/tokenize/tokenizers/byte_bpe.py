@@ -1,0 +1,172 @@
+"""Byte-level byte-pair encoding: 256 bytes and the most frequent merges (arXiv 1508.07909; bytes as in GPT-2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._byte_ranks import library_encoder, rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._further_merges import MergedBytes, with_merges
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    ENCODING_CUT,
+    PieceTable,
+    byte_alphabet,
+    cut,
+    fingerprint,
+    reserved_pieces,
+    training_texts,
+)
+from clozeline.repair import repair_of
+
+_SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_ALONE: Final = "(?![^\0-\x7f])"
+_WORD: Final = re.compile(
+    f"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]++{_ALONE}| ?[0-9]++{_ALONE}| ?[^{_SPACE}A-Za-z0-9\x80-\U0010ffff]++{_ALONE}"
+    f"| ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
+)
+"""The library's words, which no merge crosses, written out for ASCII; others reach up to the next white space."""
+_BORDER: Final = re.compile(f"[{_SPACE}][^{_SPACE}]|[^{_SPACE}][{_SPACE}]")
+
+
+class ByteBpe(MergedBytes):
+    """Byte-level BPE, trained by the `tokenizers` library and encoded by `tiktoken`.
+
+    Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
+    those. Training counts pairs and breaks ties by id, so it gives the same merges every time.
+
+    Example:
+        "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`, never the special.
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
+    FILE: ClassVar[str] = "tokenizer.json"
+    LOSS: ClassVar[str] = ""
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Options of the training."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+        """number of ids, specials and bytes included; a small text may have fewer pairs to merge"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+        min_frequency: Annotated[int, Field(ge=1)] = 2
+        """times a pair must occur to become a piece, ≥ 1"""
+
+    def __init__(self, model: Tokenizer) -> None:
+        self._model = model
+        # Special pieces are marked in the file, for other programs; here text never becomes one.
+        model.encode_special_tokens = True
+        facts = json.loads(model.to_str())
+        special = {entry["id"] for entry in facts["added_tokens"] if entry["special"]}
+        vocabulary: dict[str, int] = facts["model"]["vocab"]
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise ValueError(f"expected the ids 0 to {len(vocabulary) - 1} without gaps")
+        names = sorted(vocabulary, key=vocabulary.__getitem__)
+        alphabet = byte_alphabet()
+        pieces = [None if token in special else bytes(alphabet[c] for c in name) for token, name in enumerate(names)]
+        self._table = PieceTable(pieces, names)
+        bare = {names[token] for token in special}
+        self._encode = rank_encoder(model, facts, bare) or library_encoder(model)
+        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self.vocabulary = self._table.vocabulary(fingerprint({"name": "byte_bpe", **decisive}))
+
+    @classmethod
+    def check_size(cls, options: Options) -> None:
+        """Raise ConfigurationError where `size` leaves no room beside the reserved pieces and the 256 bytes."""
+        reserved = len(reserved_pieces(options.reserved))
+        if options.size < reserved + 256:
+            raise ConfigurationError(
+                f"byte_bpe: size {options.size} is too small: {reserved} reserved pieces and 256 bytes need "
+                f"{reserved + 256}"
+            )
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
+        """Learn the merges and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes.
+        """
+        cls.check_size(options)
+        reserved = reserved_pieces(options.reserved)
+        model = Tokenizer(models.BPE())
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        model.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=options.size,
+            min_frequency=options.min_frequency,
+            special_tokens=reserved,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        model.train_from_iterator(training_texts(texts), trainer)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / cls.FILE).write_text(model.to_str(pretty=True), encoding="utf-8")
+        return cls(model)
+
+    @classmethod
+    def load(cls, folder: Path) -> ByteBpe:
+        """Read `tokenizer.json`.
+
+        Raises:
+            IntegrityError: the file is missing or not one of ours.
+        """
+        path = folder / cls.FILE
+        try:
+            return cls(Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises bare Exception
+            raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error}); {repair_of(path)}") from error
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        return self._table.encodings(texts, [self._ids(text) for text in texts])
+
+    def _ids(self, text: str) -> NDArray[Any]:
+        parts = [text]
+        if _has_long_word(text):
+            parts = [part for word in _WORD.findall(text) for part in cut(word, ENCODING_CUT)]
+        return np.concatenate([self._encode(part) for part in parts]).astype(self.vocabulary.id_dtype)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids."""
+        return self._table.decode(ids)
+
+    decode_part = decode
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
+        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""
+        facts = with_merges(json.loads(self._model.to_str()), merges)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.FILE).write_text(Tokenizer.from_str(json.dumps(facts)).to_str(pretty=True), encoding="utf-8")
+        return self.load(folder)
+
+    def piece(self, token: int) -> str:
+        """Return the piece in the byte alphabet (`Ġthe` for " the")."""
+        return self._table.names[token]
+
+    def converted(self) -> Tokenizer:
+        """Return the model for the `tokenizers` library; reserved pieces become special when it is exported."""
+        facts = json.loads(self._model.to_str())
+        model = Tokenizer.from_str(json.dumps({**facts, "added_tokens": []}))
+        model.encode_special_tokens = False
+        return model
+
+
+def _has_long_word(text: str) -> bool:
+    """Return whether a word could be longer than is encoded at once: half of that without a border of white space."""
+    half = ENCODING_CUT // 2
+    return any(not _BORDER.search(text, at, at + half) for at in range(0, len(text) - half + 1, half))

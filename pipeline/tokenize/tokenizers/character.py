@@ -1,0 +1,89 @@
+"""Characters as tokens; those that the training text does not have often are spelt in their UTF-8 bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import tokenizers
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import decoders, models
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._listed import Listed
+from clozeline.pipeline.tokenize.tokenizers._merges import count_words
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
+
+_CHUNK: Final = re.compile(r"\S+|\s+")
+_BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+class Character(Listed):
+    """The 256 bytes and the most frequent characters. Nothing is lost.
+
+    Example:
+        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` where the training text has no 中.
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10**9
+    NAME: ClassVar[str] = "character"
+    LOSS: ClassVar[str] = ""
+    FEWEST: ClassVar[int] = 257
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Options of the training."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 8192
+        """number of ids, specials and bytes included; a small text may have fewer characters"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        first = len(reserved_pieces(facts["reserved"]))
+        characters = self._table.bytes[first + len(_BYTES) :]
+        pieces = [*[None] * first, *(bytes([byte]) for byte in range(256)), *characters]
+        self._table = PieceTable(pieces, self._table.names)
+        self.vocabulary = replace(
+            self.vocabulary, word_start=self._table.word_starts(), ends_in_space=self._table.ends_in_space()
+        )
+        self._first = first
+        self._encoder = ChunkEncoder(_CHUNK, self._tokens, self.vocabulary.id_dtype)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
+        """Count the characters and write `pieces.json`; of characters as frequent, the one met first comes first.
+
+        Raises:
+            ConfigurationError: `size` has no room for the bytes and a character beside the reserved pieces.
+        """
+        cls.check_size(options)
+        counts = count_words(chain.from_iterable(training_texts(texts)))
+        room = options.size - len(reserved_pieces(options.reserved)) - len(_BYTES)
+        characters = sorted(counts, key=counts.__getitem__, reverse=True)[:room]
+        return cls.write(folder, {"reserved": options.reserved, "pieces": [*_BYTES, *characters]})
+
+    def _tokens(self, chunk: str) -> Tokens:
+        ids: list[int] = []
+        starts: list[int] = []
+        for place, character in enumerate(chunk):
+            token = self._ids.get(character)
+            tokens = [self._first + byte for byte in character.encode()] if token is None else [token]
+            ids += tokens
+            starts += [place] * len(tokens)
+        return ids, starts
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        ids = {name: token for token, name in enumerate(self._table.names)}
+        model = tokenizers.Tokenizer(models.BPE(ids, [], byte_fallback=True))
+        model.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+        return model

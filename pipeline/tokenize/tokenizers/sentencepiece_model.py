@@ -1,0 +1,212 @@
+"""Published SentencePiece models (arXiv 1808.06226), unigram or BPE, encoded by the `sentencepiece` library itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import sentencepiece
+import tokenizers
+from numpy.typing import NDArray
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import normalizers
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
+from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, prepare, sources
+from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, converted, decisive_facts
+from clozeline.repair import repair_of
+
+_NEVER: Final = 1000.0
+_FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+class SentencepieceModel:
+    """A `.model` file as its publisher uses it, with the ids of the model that was trained with it.
+
+    Text is normalised as the model says, which may lose white space and rare characters; characters without a piece
+    become the unknown token where the model has no bytes.
+
+    Example:
+        Llama's model makes "the mask" the pieces `▁the` `▁mask`, and "</s>" the pieces `</` `s` `>`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    FILE: ClassVar[str] = "spiece.model"
+    LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
+
+    def __init__(self, proto: bytes, facts: Published) -> None:
+        self._facts = sentencepiece_model_pb2.ModelProto.FromString(proto)
+        self._spec = self._facts.normalizer_spec
+        decisive = decisive_facts("sentencepiece_model", self._facts)
+        self._pieces, self._order = _layout(self._facts, facts)
+        self._pieces_of = np.zeros(len(self._pieces), dtype=np.int64)
+        self._pieces_of[self._order] = np.arange(len(self._order))
+        names = [piece.piece for piece in self._pieces]
+        self._table = PieceTable([bytes_of(piece) for piece in self._pieces], names)
+        self.vocabulary = facts.vocabulary(self._table, decisive)
+        # A piece with a role stands for no text: a user-defined one would be found in text.
+        for piece, token in zip(self._facts.pieces, self._order.tolist(), strict=True):
+            if piece.type == KINDS.USER_DEFINED and self.vocabulary.special[token]:
+                piece.type = KINDS.CONTROL
+        self._model = sentencepiece.SentencePieceProcessor(model_proto=self._facts.SerializeToString())
+        self._widths = np.array([_characters(piece) for piece in self._facts.pieces], dtype=np.int64)
+        self._steps = facts.steps
+        self._cuts = self._cuts_by_commas() if DIGIT_COMMAS in facts.steps else {}
+
+    @staticmethod
+    def names(path: Path, *, fairseq: bool = False) -> list[str]:
+        """Return the pieces of a model in the order of their ids."""
+        pieces, _ = _layout(_read(path), Published(fairseq=fairseq))
+        check_distinct([piece.piece for piece in pieces], str(path))
+        return [piece.piece for piece in pieces]
+
+    @staticmethod
+    def roles(path: Path) -> dict[str, str]:
+        """Return the special pieces that a model's file names itself."""
+        facts = _read(path)
+        ids = {role: getattr(facts.trainer_spec, f"{role}_id") for role in ("pad", "bos", "eos", "unk")}
+        pieces = {role: facts.pieces[token] for role, token in ids.items() if 0 <= token < len(facts.pieces)}
+        return {role: piece.piece for role, piece in pieces.items() if bytes_of(piece) is None}
+
+    @classmethod
+    def load(cls, folder: Path) -> SentencepieceModel:
+        """Read `spiece.model` and its facts."""
+        return cls(_read(folder / cls.FILE).SerializeToString(), Published.load(folder))
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        prepared = [prepare(text, self._steps) for text in texts] if self._steps else list(texts)
+        rows = self._model.encode(prepared, return_type="numpy", num_threads=1)
+        return [self._encoding(*row) for row in zip(texts, prepared, rows, strict=True)]
+
+    def _encoding(self, text: str, prepared: str, row: NDArray[np.int32]) -> Encoding:
+        pieces, _ = self._cut(row, self._widths[row]) if self._cuts else (row, None)
+        ids = self._order.take(pieces).astype(self.vocabulary.id_dtype)
+        return Encoding(ids, lambda: self._bounds(text, prepared, row)[0], lambda: self._bounds(text, prepared, row)[1])
+
+    def _cut(self, row: NDArray[np.int32], widths: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return pieces and their widths with those that `digit_commas` cuts."""
+        places = np.flatnonzero(np.isin(row, list(self._cuts)))
+        bounds = np.stack((places, places + 1), axis=1).ravel()
+        parts: list[Any] = np.split(row, bounds)
+        sizes: list[Any] = np.split(widths, bounds)
+        for place, token in enumerate(row[places].tolist()):
+            parts[2 * place + 1], sizes[2 * place + 1] = self._cuts[token]
+        return np.concatenate(parts), np.concatenate(sizes)
+
+    def _cuts_by_commas(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Return the pieces that end in a digit and a comma, what they become, and the characters of each part."""
+        found = {}
+        for token, piece in enumerate(self._facts.pieces):
+            text = piece.piece
+            if _is_cut(piece):
+                parts = self._model.encode(text[:-1].replace(SPACE, ""), return_type=str)
+                if not text.startswith(SPACE):  # the model puts a space in front, which the piece does not have
+                    parts = [part for part in (parts[0].removeprefix(SPACE), *parts[1:]) if part]
+                parts.append(",")
+                found[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
+        return found
+
+    def _bounds(self, text: str, prepared: str, row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the character of the text at which each token begins, and the one after the last that it is made of.
+
+        Pieces join to the normalised text, whose characters the library maps to those of the text. An unknown token
+        stands for a run of characters; where there is one, the library is asked for the pieces as they are written.
+        """
+        widths = self._widths[row]
+        normal, places = self._model.normalize(prepared, with_offsets=True)
+        if (widths < 0).any():
+            written = self._model.encode(prepared, return_type=str)
+            widths = np.where(widths < 0, [len(piece) for piece in written], widths)
+        if self._cuts:
+            _, widths = self._cut(row, widths)
+        ends = np.cumsum(widths)
+        if (ends[-1] if len(ends) else 0) != len(normal):
+            raise IntegrityError(
+                f"{self.FILE}: the pieces of a text have {int(widths.sum())} characters, the normalised text "
+                f"has {len(normal)}; it begins {text[:60]!r}"
+            )
+        # The later bytes of a character have no width; they begin where its first byte does.
+        origins = np.asarray(places, dtype=np.int64)
+        if self._steps and len(ends):
+            origins = sources(text, self._steps)[origins[: ends[-1]]]
+        return origins[ends - np.maximum(widths, 1)], origins[ends - 1] + 1
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids as `sentencepiece` gives it; from the first special id on, the pieces."""
+        tokens = [int(token) for token in ids]
+        special = self.vocabulary.special
+        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        text: str = self._model.decode(self._pieces_of[tokens[:end]].tolist()) if end else ""
+        return text + self._table.decode(tokens[end:])
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text."""
+        return self._table.decode(ids)
+
+    def piece(self, token: int) -> str:
+        """Return the piece as SentencePiece writes it (`▁the` for " the")."""
+        return self._table.names[token]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        pieces = [_uncut(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
+        model = converted(self._facts, pieces)
+        if self._steps:
+            model.normalizer = normalizers.Sequence([*normalizers_of(self._steps), model.normalizer])
+        return model
+
+
+def _read(path: Path) -> Any:
+    try:
+        raw = path.read_bytes()
+        sentencepiece.SentencePieceProcessor(model_proto=raw)
+        model = sentencepiece_model_pb2.ModelProto.FromString(raw)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise IntegrityError(f"{path}: not a SentencePiece model ({error}); {repair_of(path)}") from error
+    if not model.pieces:
+        raise IntegrityError(f"{path}: not a SentencePiece model (it has no pieces); {repair_of(path)}")
+    return model
+
+
+def _layout(model: Any, facts: Published) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the pieces in the order of their ids, those after the model's included, and the id of each model piece."""
+    own = list(model.pieces)
+    if not facts.fairseq:
+        return [*own, *map(_control, facts.behind)], np.arange(len(own))
+    ids = {piece: number for number, piece in enumerate(_FAIRSEQ)}
+    heads = {piece.piece: piece for piece in own[:3]}
+    if sorted(heads) != ["</s>", "<s>", "<unk>"]:
+        raise IntegrityError(
+            f"tokenizer: expected a model that begins with <unk> <s> </s>, as fairseq's do, got {sorted(heads)}; give "
+            "the path of the `.model` file to keep the ids of its own"
+        )
+    front = [heads.get(name) or _control(name) for name in _FAIRSEQ]
+    order = [ids[piece.piece] for piece in own[:3]] + list(range(4, len(own) + 1))
+    return [*front, *own[3:], *map(_control, facts.behind)], np.array(order)
+
+
+def _control(name: str) -> Any:
+    return KINDS(piece=name, score=0.0, type=KINDS.CONTROL)
+
+
+def _characters(piece: Any) -> int:
+    """Return how many characters of normalised text a piece stands for, -1 where that differs from place to place."""
+    if piece.type == KINDS.BYTE:
+        return int(not 0x80 <= int(piece.piece[3:5], 16) < 0xC0)
+    return -1 if bytes_of(piece) is None else len(piece.piece)
+
+
+def _is_cut(piece: Any) -> bool:
+    """Return whether `digit_commas` cuts a piece."""
+    return bool(piece.type == KINDS.NORMAL and piece.piece.endswith(",") and piece.piece[-2:-1].isdigit())
+
+
+def _uncut(piece: Any) -> Any:
+    """Return a piece that is never the best: what `digit_commas` does, but for other pieces around it."""
+    return KINDS(piece=piece.piece, score=piece.score - _NEVER, type=piece.type)

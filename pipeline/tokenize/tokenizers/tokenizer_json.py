@@ -1,0 +1,191 @@
+"""Published `tokenizer.json` files, and published merges of byte-level BPE, encoded by the `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import parse_json
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._byte_ranks import rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._further_merges import MergedBytes, with_merges
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, byte_alphabet
+from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._word_chunks import HIDDEN, word_encoder
+from clozeline.repair import repair_of
+
+_BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
+
+
+class TokenizerJson(MergedBytes):
+    """A `tokenizer.json` as its library reads it, without its truncation and padding.
+
+    Example:
+        GPT-2's makes "the mask" the pieces `the` `Ġmask`, and "<|endoftext|>" seven ordinary pieces.
+    """
+
+    VERSION: ClassVar[int] = 1
+    FILE: ClassVar[str] = "tokenizer.json"
+    LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
+
+    def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
+        self._facts = {**facts, "truncation": None, "padding": None}
+        self._published = published
+        names = [*pieces_of(facts, where), *published.behind]
+        bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
+        spelt = _spelling(facts)
+        self._table = PieceTable([None if name in bare else spelt(name) for name in names], names)
+        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
+        if facts["model"].get("end_of_word_suffix"):  # no piece tells that it opens a word: each is one of its own
+            self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
+        self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
+        self._model.encode_special_tokens = True
+        self._ranked = rank_encoder(self._model, facts, bare)
+        self._worded = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
+
+    @classmethod
+    def load(cls, folder: Path) -> TokenizerJson:
+        """Read `tokenizer.json` and its facts."""
+        path = folder / cls.FILE
+        return cls(read_json(path), Published.load(folder), str(path))
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        dtype = self.vocabulary.id_dtype
+        if self._worded:
+            return self._worded.encode(texts)
+        if self._ranked:
+            return self._table.encodings(texts, [self._ranked(text).astype(dtype) for text in texts])
+        rows = self._model.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1)) for row in rows
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids as the file's decoder gives it; from the first special id on, the pieces."""
+        tokens = [int(token) for token in ids]
+        special = self.vocabulary.special
+        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        if not self._facts.get("decoder"):
+            return self._table.decode(tokens)
+        text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
+        return text + self._table.decode(tokens[end:])
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text."""
+        return self._table.decode(ids)
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
+        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay.
+
+        Raises:
+            ConfigurationError: it is no byte-level BPE, or has ids after those of the model.
+        """
+        model, kinds = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
+        if model["type"] != "BPE" or '"ByteLevel"' not in kinds or len(model["vocab"]) != self.vocabulary.size:
+            raise ConfigurationError(
+                f"{self.FILE}: expected a byte-level BPE without ids after its {len(model['vocab']):,} pieces, got a "
+                f"{model['type']} with {self.vocabulary.size:,} ids: it takes no further pieces"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(with_merges(self._facts, merges), ensure_ascii=False, indent=1)
+        (folder / self.FILE).write_text(text + "\n", encoding="utf-8")
+        self._published.save(folder)
+        return self.load(folder)
+
+    def piece(self, token: int) -> str:
+        """Return the piece as the file writes it."""
+        return self._table.names[token]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the file's own model."""
+        return _read_text(json.dumps(self._facts), self.FILE)
+
+
+def _bounds(row: tokenizers.Encoding, side: Literal[0, 1]) -> NDArray[np.int64]:
+    """Return the first character of each token, or the one after its last."""
+    return np.array([offsets[side] for offsets in row.offsets], dtype=np.int64)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a `tokenizer.json`.
+
+    Raises:
+        IntegrityError: the file is missing or no tokenizer.
+    """
+    try:
+        facts: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        _ = facts["added_tokens"], facts["model"]["vocab"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(
+            f"{path}: not a tokenizer of the `tokenizers` library ({error!r}); {repair_of(path)}"
+        ) from error
+    return facts
+
+
+def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing narrower
+        raise IntegrityError(
+            f"{where}: not a tokenizer of the `tokenizers` library ({error}); {repair_of(where)}"
+        ) from error
+
+
+def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
+    """Return the pieces in the order of their ids.
+
+    Raises:
+        ConfigurationError: ids are missing or used twice.
+    """
+    vocabulary = facts["model"]["vocab"]
+    ids = dict(vocabulary) if isinstance(vocabulary, dict) else {entry[0]: n for n, entry in enumerate(vocabulary)}
+    ids |= {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+    names = sorted(ids, key=ids.__getitem__)
+    for number, name in enumerate(names):
+        if ids[name] != number:
+            raise ConfigurationError(
+                f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} ({name!r}) where "
+                f"{number} should be; a new token would get an id that is taken: give the missing ids pieces of their "
+                "own, `[unused0]`"
+            )
+    return names
+
+
+def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
+    """Return the file with pieces that no text can spell in place of the special ones; the ids stay."""
+    model = dict(facts["model"])
+    hidden = {name: HIDDEN + name for name in bare}
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {hidden.get(name, name): token for name, token in model["vocab"].items()}
+    else:
+        model["vocab"] = [[hidden.get(name, name), *rest] for name, *rest in model["vocab"]]
+    if model.get("unk_token") in hidden:
+        model["unk_token"] = hidden[model["unk_token"]]
+    added = [entry for entry in facts["added_tokens"] if entry["content"] not in bare]
+    return {**facts, "added_tokens": added, "model": model, "post_processor": None}
+
+
+def _spelling(facts: dict[str, Any]) -> Callable[[str], bytes]:
+    """Return the function that gives the bytes of a piece."""
+    model, kinds = facts["model"], json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
+    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
+    if '"ByteLevel"' in kinds:
+        alphabet = byte_alphabet()
+        return lambda name: bytes(alphabet[c] for c in name) if set(name) <= alphabet.keys() else name.encode()
+    if model["type"] == "WordPiece":
+        return lambda name: (name.removeprefix(prefix) if name.startswith(prefix) else f" {name}").encode()
+    if suffix:
+        return lambda name: (f"{name.removesuffix(suffix)} " if name.endswith(suffix) else name).encode()
+    return lambda name: bytes([int(name[3:5], 16)]) if _BYTE.fullmatch(name) else name.replace("\u2581", " ").encode()

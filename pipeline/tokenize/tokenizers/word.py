@@ -1,0 +1,73 @@
+"""Words as tokens, as models before sub-words had them; a word outside the vocabulary is the unknown token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import tokenizers
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import models, pre_tokenizers
+
+from clozeline.configuration.config import STRICT
+from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._listed import Listed
+from clozeline.pipeline.tokenize.tokenizers._merges import count_words
+from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces, training_texts
+
+_WORD: Final = re.compile(r" ?\w+| ?[^\w\s]|\s")
+
+
+class Word(Listed):
+    """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
+
+    Example:
+        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` where the training text has no "taaaasty".
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10**9
+    NAME: ClassVar[str] = "word"
+    LOSS: ClassVar[str] = "words that the training text does not have often enough"
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Options of the training."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+        """number of ids, specials included; a small text may have fewer words"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+        min_frequency: Annotated[int, Field(ge=1)] = 2
+        """times a word must occur, ≥ 1"""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        self._encoder = ChunkEncoder(_WORD, self._tokens, self.vocabulary.id_dtype)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
+        """Count the words and write `pieces.json`; of words as frequent, the one met first comes first.
+
+        Raises:
+            ConfigurationError: `size` has no room for a word beside the reserved pieces.
+        """
+        cls.check_size(options)
+        counts = count_words(match[0] for text in training_texts(texts) for match in _WORD.finditer(text))
+        frequent = [word for word, count in counts.items() if count >= options.min_frequency]
+        room = options.size - len(reserved_pieces(options.reserved))
+        words = sorted(frequent, key=counts.__getitem__, reverse=True)[:room]
+        return cls.write(folder, {"reserved": options.reserved, "pieces": words})
+
+    def _tokens(self, chunk: str) -> Tokens:
+        return [self._ids.get(chunk, self._unknown)], [0]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        ids = {name: token for token, name in enumerate(self._table.names)}
+        model = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=self._table.names[self._unknown]))
+        model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(_WORD.pattern), "isolated")
+        return model

@@ -1,0 +1,301 @@
+"""WordPiece (arXiv 1609.08144, 1810.04805): words cut greedily into the longest pieces of a vocabulary."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+import tokenizers
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.tokenize.tokenizers._chunks import BETWEEN_SPACES, ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._merges import count_words, learn_merges
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
+from clozeline.pipeline.tokenize.tokenizers._trained import check_room, count_letters, trained_facts
+from clozeline.pipeline.tokenize.tokenizers._word_chunks import HIDDEN, tokens_of_chunks
+from clozeline.repair import repair_of
+
+_LONGEST_WORD: Final = 200
+_HAN: Final = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"
+)
+_MARK: Final = "##"
+
+
+class WordPiece:
+    """WordPiece as in BERT's published code: its `vocab.txt` gives the same ids. Training merges pairs as `bpe` does.
+
+    Control characters are removed, Chinese characters and punctuation marks are words of their own, and, with
+    `lower_case`, text is lowered and loses its accents. A word over 200 characters, or one that the pieces cannot
+    spell, is the unknown token. White space is not kept: `decode` writes one space before each word.
+
+    Example:
+        "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never the special.
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10**8
+    FILE: ClassVar[str] = "vocab.txt"
+    LOSS: ClassVar[str] = "white space, control characters, words that its letters cannot spell, and what it lowers"
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Options of the training."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+        """number of ids, specials included; a small text may have fewer pairs to merge"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+        min_frequency: Annotated[int, Field(ge=1)] = 2
+        """times a pair must occur to become a piece, ≥ 1"""
+        lower_case: bool = False
+        """lower the text and remove its accents"""
+
+    def __init__(self, names: Sequence[str], facts: Published) -> None:
+        self._facts = facts
+        self._pieces = list(names)
+        bare = facts.bare()
+        names = [*names, *facts.behind]
+        self._table = PieceTable([None if name in bare else _bytes_of(name) for name in names], names)
+        decisive = {"name": "wordpiece", "pieces": names}
+        self.vocabulary = facts.vocabulary(self._table, decisive)
+        self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
+        self._unknown = self.vocabulary.id_of("unk", "WordPiece")
+        self._longest = max(map(len, self._ids), default=0)
+        spelt = [HIDDEN + name if name in bare else name for name in names]
+        self._library = _library_model(spelt, spelt[self._unknown], lower_case=facts.lower_case)
+        self._encoder = ChunkEncoder(BETWEEN_SPACES, self._tokens, self.vocabulary.id_dtype, self._together)
+
+    @staticmethod
+    def names(path: Path) -> list[str]:
+        """Return the pieces of a `vocab.txt`, one a line, in the order of their ids."""
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+            if lines == [""]:
+                raise ValueError("it is empty")
+        except (OSError, ValueError) as error:
+            raise IntegrityError(
+                f"{path}: not a WordPiece vocabulary, one piece a line ({error}); {repair_of(path)}"
+            ) from error
+        names = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+        check_distinct(names, str(path))
+        return names
+
+    @classmethod
+    def load(cls, folder: Path) -> WordPiece:
+        """Read `vocab.txt` and its facts."""
+        try:
+            return cls(cls.names(folder / cls.FILE), Published.load(folder))
+        except ConfigurationError as error:
+            raise IntegrityError(
+                f"{folder / cls.FILE}: not a vocabulary of its facts ({error}); {repair_of(folder / cls.FILE)}"
+            ) from error
+
+    @classmethod
+    def check_size(cls, options: Options) -> None:
+        """Raise ConfigurationError where `size` has no room for a piece beside the reserved ones."""
+        check_room("wordpiece", options)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> WordPiece:
+        """Learn the pieces by merges of the most frequent pairs and write `vocab.txt`.
+
+        Raises:
+            ConfigurationError: `size` has no room for a piece beside the reserved ones.
+        """
+        cls.check_size(options)
+        lower = options.lower_case
+        chunks = (match[0] for text in training_texts(texts) for match in BETWEEN_SPACES.finditer(text))
+        counts = count_words(word for chunk in chunks for word, _ in _words(chunk, lower_case=lower))
+        letters = count_letters(counts, _letters)
+        reserved = reserved_pieces(options.reserved)
+        alphabet = letters[: options.size - len(reserved)]
+        known = set(alphabet)
+        spelt = {word: count for word, count in counts.items() if known.issuperset(_letters(word))}
+        room = options.size - len(reserved) - len(alphabet)
+        merges = learn_merges(spelt, _letters, room, join=_joined, lengths=_length, min_frequency=options.min_frequency)
+        names = list(dict.fromkeys([*reserved, *alphabet, *(_joined(*pair) for pair in merges)]))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / cls.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
+        facts = trained_facts(options.reserved, lower_case=lower)
+        facts.save(folder)
+        return cls(names, facts)
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        return self._encoder.encode(texts)
+
+    def _together(self, chunks: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of chunks; in ASCII the library has the rules of the published code, and is faster."""
+        plain = [chunk for chunk in chunks if chunk.isascii()]
+        known = dict(zip(plain, tokens_of_chunks(self._library, self.vocabulary.id_dtype, plain), strict=True))
+        return [known.get(chunk) or self._tokens(chunk) for chunk in chunks]
+
+    def _tokens(self, chunk: str) -> Tokens:
+        ids: list[int] = []
+        starts: list[int] = []
+        for word, places in _words(chunk, lower_case=self._facts.lower_case):
+            pieces = self._cut(word)
+            ids += [token for token, _ in pieces]
+            starts += [places[at] for _, at in pieces]
+        return ids, starts
+
+    def _cut(self, word: str) -> list[tuple[int, int]]:
+        """Return the id and the place in the word of each piece."""
+        pieces: list[tuple[int, int]] = []
+        start = 0
+        while start < len(word) <= _LONGEST_WORD:
+            prefix = _MARK if start else ""
+            for end in range(min(len(word), start + self._longest - len(prefix)), start, -1):
+                if (token := self._ids.get(prefix + word[start:end])) is not None:
+                    break
+            else:
+                return [(self._unknown, 0)]
+            pieces.append((token, start))
+            start = end
+        return pieces or [(self._unknown, 0)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the words with a space between them."""
+        return self._table.decode(ids).removeprefix(" ")
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the words, a space before each."""
+        return self._table.decode(ids)
+
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts, lowered where the text is: no piece crosses their bounds."""
+        for text in training_texts(texts):
+            for chunk in BETWEEN_SPACES.finditer(text):
+                yield from (word for word, _ in _words(chunk[0], lower_case=self._facts.lower_case))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word; one that the pieces cannot spell has none."""
+        ids = [token for token, _ in self._cut(word)]
+        return [] if self._unknown in ids else [self._table.names[token] for token in ids]
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return _joined(left, right)
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> WordPiece:
+        """Write this vocabulary with the pieces of further merges after all others; ids stay.
+
+        Raises:
+            ConfigurationError: its publisher has put pieces without text after those of the file.
+        """
+        if self._facts.behind:
+            raise ConfigurationError(
+                f"the ids after {self.FILE} belong to {', '.join(self._facts.behind)}: new pieces would take them"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [*self._pieces, *(_joined(*pair) for pair in merges)]
+        (folder / self.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
+        self._facts.save(folder)
+        return self.load(folder)
+
+    def piece(self, token: int) -> str:
+        """Return the piece as the vocabulary writes it (`##ing` within a word)."""
+        return self._table.names[token]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens."""
+        return _library_model(self._pieces, self._table.names[self._unknown], lower_case=self._facts.lower_case)
+
+
+def _library_model(names: Sequence[str], unknown: str, *, lower_case: bool) -> tokenizers.Tokenizer:
+    vocabulary = {name: number for number, name in enumerate(names)}
+    model = tokenizers.Tokenizer(
+        models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
+    )
+    model.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    model.decoder = decoders.WordPiece(cleanup=False)
+    return model
+
+
+def _letters(word: str) -> list[str]:
+    return [word[0], *(_MARK + character for character in word[1:])]
+
+
+def _joined(left: str, right: str) -> str:
+    return left + right.removeprefix(_MARK)
+
+
+def _length(piece: str) -> int:
+    return len(piece) - len(_MARK) if piece.startswith(_MARK) and piece != _MARK else len(piece)
+
+
+def _bytes_of(name: str) -> bytes:
+    return name.removeprefix(_MARK).encode() if name.startswith(_MARK) and name != _MARK else f" {name}".encode()
+
+
+def _words(chunk: str, *, lower_case: bool) -> Iterator[tuple[str, list[int]]]:
+    """Yield the words of a chunk, and for each of their characters the place in the chunk that it comes from."""
+    kept = [(character, place) for place, character in enumerate(chunk) if not _is_removed(character)]
+    text = "".join(character for character, _ in kept)
+    for begin, end in _between(_HAN, text):
+        token, places = text[begin:end], [place for _, place in kept[begin:end]]
+        if lower_case:
+            token, places = _lowered(token, places)
+        start = 0
+        for at, character in enumerate(token):
+            if _is_punctuation(character):
+                if at > start:
+                    yield token[start:at], places[start:at]
+                yield character, places[at : at + 1]
+                start = at + 1
+        if start < len(token):
+            yield token[start:], places[start:]
+
+
+def _between(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of each match, and of the text between matches."""
+    start = 0
+    for match in pattern.finditer(text):
+        if match.start() > start:
+            yield start, match.start()
+        yield match.span()
+        start = match.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _lowered(token: str, places: Sequence[int]) -> tuple[str, list[int]]:
+    """Return a token lowered as a whole, since a final sigma depends on its neighbours, without its accents."""
+    lowered = token.lower()
+    sources = [place for character, place in zip(token, places, strict=True) for _ in character.lower()]
+    spread = [place for character, place in zip(lowered, sources, strict=True) for _ in _decomposed(character)]
+    kept = [
+        (character, place)
+        for character, place in zip(unicodedata.normalize("NFD", lowered), spread, strict=True)
+        if unicodedata.category(character) != "Mn"
+    ]
+    return "".join(character for character, _ in kept), [place for _, place in kept]
+
+
+@lru_cache(1 << 16)
+def _decomposed(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
+
+
+@lru_cache(1 << 16)
+def _is_removed(character: str) -> bool:
+    return character in "\0\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
+
+
+@lru_cache(1 << 16)
+def _is_punctuation(character: str) -> bool:
+    """Return whether a character is a word of its own: Unicode's P, and all of ASCII but letters, digits and space."""
+    return (character.isascii() and not character.isalnum()) or unicodedata.category(character).startswith("P")

@@ -1,0 +1,185 @@
+"""Train a tokenizer: one unit that draws a sample, learns the pieces and publishes `tokenizer/`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypedDict
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline import registry
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.stage_order import documents_folder
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
+from clozeline.pipeline.ingest.documents.files import documents_of
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
+from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample, temporary_folder
+from clozeline.registry import Chosen, choose
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainTokenizerConfig:
+    """The tokenizer to train: algorithm, size, amount of text."""
+
+    SYNONYMS: ClassVar = {"vocab_size": "'train_tokenizer.size'", "vocabulary_size": "'train_tokenizer.size'"}
+
+    name: str = "byte_bpe"
+    """algorithm, a file of pipeline/tokenize/tokenizers/"""
+    size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+    """number of ids, specials and sentinels included; texts too small for it give a smaller vocabulary, and a warning
+    says so"""
+    sample_bytes: Annotated[int, Field(ge=1)] | None = None
+    """bytes of text to learn from, about; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB
+    for the others (unigram needs some 30 bytes of memory for each)"""
+    alpha: Annotated[float, Field(ge=0, le=1)] = 1
+    """exponent of the bytes of a language that gives its share of what is learned from, 0 (all alike) to 1 (natural);
+    0.3 XLM-R; texts of small languages count at most 4 times"""
+    options: dict[str, Any] = field(default_factory=dict)
+    """further options of the algorithm, see its file"""
+
+    def __post_init__(self) -> None:
+        try:
+            chosen = self.chosen()
+            chosen.type.check_size(chosen.options)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    def chosen(self) -> Chosen:
+        """Return the algorithm with its validated options."""
+        if "size" in self.options:
+            raise ConfigurationError("give `size` beside `options`, not inside")
+        if self.name in registry.names("clozeline.pipeline.tokenize.tokenizers") and self.name not in trainable():
+            raise ConfigurationError(
+                f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
+                f"train_tokenizer, or one of {', '.join(trainable())}"
+            )
+        return choose("clozeline.pipeline.tokenize.tokenizers", {**self.options, "name": self.name, "size": self.size})
+
+
+class _SampleCounts(TypedDict):
+    """Amount of text that the tokenizer learned from."""
+
+    documents: int
+    bytes: int
+    languages: dict[str, int]
+    """bytes by language"""
+
+
+class _VocabularyCounts(TypedDict):
+    """Number of ids: asked for, and what the text supports."""
+
+    asked: int
+    size: int
+
+
+class TrainTokenizerCounts(Counts, total=False):
+    """Counts of the one unit."""
+
+    skipped: dict[str, int]
+    """documents that it did not learn from, by reason"""
+    sample: _SampleCounts
+    vocabulary: _VocabularyCounts
+
+
+class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
+    """Learns from documents that are not held out."""
+
+    name: ClassVar[str] = "train_tokenizer"
+    place: ClassVar[int] = 50
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
+    writes_tokenizer: ClassVar[bool] = True
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    def version(self) -> int:
+        """Return the sum of the versions of the algorithm and of the sample."""
+        return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
+
+    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+        """Return a vocabulary of the size that will be trained, with the special ids that it will have."""
+        chosen = self.config.chosen()
+        vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.reserved)
+        return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
+
+    def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
+        """Return the one pass, of one unit."""
+        chosen = self.config.chosen()
+        budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
+        documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)
+        return [
+            TrainTokenizer(
+                "main", 1, chosen, budget, documents, parts, self.recipe.heldout.fraction, self.recipe.seed,
+                self.config.alpha,
+            )
+        ]  # fmt: skip
+
+    def row(self, counts: TrainTokenizerCounts) -> Row:
+        """Show documents, those that it learned from, and those that it did not."""
+        learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
+        return Row(amount(counts["documents_in"], "document"), learned, (("document", counts["skipped"]),))
+
+    def check(self, counts: TrainTokenizerCounts) -> None:
+        """Check that every document is in the sample, held out, or beyond the budget."""
+        accounted = counts["sample"]["documents"] + sum(counts["skipped"].values())
+        require_equal(self.name, "documents_in", counts["documents_in"], "sample + skipped", accounted)
+
+
+@plain_dataclass(frozen=True)
+class TrainTokenizer(Pass[TrainTokenizerCounts]):
+    """Draw the sample, train, publish."""
+
+    name: str
+    units: int
+    chosen: Chosen
+    budget: int
+    documents: Path
+    parts: int
+    heldout: float
+    seed: int
+    alpha: float = 1.0
+
+    def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
+        """Publish the model file, `vocabulary.json` and `name` below `tokenizer/`.
+
+        Raises:
+            ConfigurationError: there is no text to learn from, or `size` has no room for the reserved pieces.
+        """
+        parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
+        with temporary_folder(output.folder / TEMPORARY) as temporary:
+            folder = Path(temporary)
+            sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
+            if sample.bytes == 0:
+                raise ConfigurationError(
+                    f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} documents "
+                    f"{sample.held_out} are held out; see the reasons in the report of the stage before"
+                )
+            tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
+            save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
+            output.copy(folder / "tokenizer", "tokenizer")
+        if tokenizer.LOSS:
+            _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.LOSS)
+        asked, size = self.chosen.options.size, tokenizer.vocabulary.size
+        if size < asked:
+            _LOG.warning(
+                "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the vocabulary has %s",
+                sample.bytes, size, asked, size,
+            )  # fmt: skip
+        return {
+            "documents_in": sample.documents + sample.held_out + sample.over_budget,
+            "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
+            "sample": {
+                "documents": sample.documents,
+                "bytes": sample.bytes,
+                "languages": dict(sorted(sample.languages.items())),
+            },
+            "vocabulary": {"asked": asked, "size": size},
+        }

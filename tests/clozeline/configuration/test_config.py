@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, config_digest, former_names, load_config, to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.registry import Chosen, OneOf
+from tests.temporary_module import temporary_module
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Inner:
+    rate: float = 1e-3
+    """learning rate, above 0"""
+    languages: tuple[str, ...] = ("en",)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Outer:
+    steps: int
+    """how many"""
+    inner: Inner = Inner()
+    others: list[Inner] | None = None
+    path: Path = Path("a")
+
+
+@pytest.fixture
+def load(tmp_path):
+    def run(text: str, *overrides: str) -> Outer:
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        return load_config(Outer, path, overrides)
+
+    return run
+
+
+def test_yaml_traps_are_closed(load):
+    config = load("steps: 3\ninner: {rate: 3e-4, languages: [no, on, yes]}\n")
+    assert config.inner.rate == 3e-4
+    assert config.inner.languages == ("no", "on", "yes")
+
+
+def test_overrides_reach_nested_keys_and_lists(load):
+    config = load("steps: 3\nothers: [{}, {}]\n", "others.1.rate=.5", "path=crawl/**/*.warc.gz", "steps=7")
+    assert config.others[1].rate == 0.5
+    assert config.path == Path("crawl/**/*.warc.gz")
+    assert config.steps == 7
+
+
+def test_only_mappings_merge(load):
+    """A list takes the place of a mapping, a mapping that of a list, and either that of null."""
+    for before in ("null", "[{rate: 2.0}]", "{rate: 2.0}"):
+        assert load(f"steps: 3\nothers: {before}\n", "others=[{rate: 1.0}]").others == [Inner(rate=1.0)]
+    text = "steps: 3\ninner: {rate: 2.0}\n"
+    assert load(text, "inner={languages: [de]}").inner == Inner(rate=2.0, languages=("de",))
+    with pytest.raises(ConfigurationError, match="expected a valid array"):
+        load("steps: 3\nothers: [{}]\n", "others={rate: 1.0}")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("steps: 3\nsteps: 4\n", [], "twice"),
+        ("steps: 3\nstepz: 4\n", [], "unknown key 'stepz'; did you mean 'steps'"),
+        ("steps: 3\ninner: {rat: 1}\n", [], "did you mean 'inner.rate'"),
+        ("steps: three\n", [], "steps: expected a valid integer, got 'three'"),
+        ("steps: 1.5\n", [], "expected a valid integer"),
+        ("steps: true\n", [], "expected a valid integer"),
+        ("inner: {}\n", [], "'steps' is missing"),
+        ("steps: 3\n", ["steps"], "expected key=value"),
+        ("steps: 3\n", ["steps="], "'steps=': expected a value"),
+        ("- 1\n", [], "expected keys and values, got list"),
+        ("steps: [\n", [], "cannot be read as YAML"),
+    ],
+)
+def test_mistakes_are_named(load, text, overrides, message):
+    with pytest.raises(ConfigurationError, match=r"c\.yaml|^argument") as caught:
+        load(text, *overrides)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("steps: 3\n", ["steps=x"], "command line: steps: expected a valid integer, got 'x'"),
+        ("steps: x\n", ["inner.rate=1"], "FILE: steps: expected a valid integer, got 'x'"),
+        ("steps: x\n", ["steps=y"], "command line: steps: expected a valid integer, got 'y'"),
+        ("steps: 3\n", ["inner.rat=1"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
+        ("steps: 3\n", ["inner={rat: 1}"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
+        ("steps: 3\nwat: 1\n", ["inner=5"], "FILE: unknown key 'wat'; --help lists the keys"),
+        ("steps: 3\nwat: 1\n", ["inner=5"], "command line: inner: expected an object, got 5"),
+        ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
+        ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),
+        ("steps: 3\nothers: [{}]\n", ["others.x=4"], "command line: unknown key 'others.0.x'"),
+        ("steps: 3\nothers: []\n", ["others.rate=4"], "argument 'others.rate=...': others has no entry yet"),
+    ],
+)
+def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, message):
+    with pytest.raises(ConfigurationError) as caught:
+        load(text, *overrides)
+    lines = str(caught.value).split("\n")
+    assert any(line.startswith(message.replace("FILE", str(tmp_path / "c.yaml"))) for line in lines), lines
+
+
+def test_the_command_line_repairs_what_the_file_has_wrong(load):
+    assert load("steps: x\npath: ${nope}\n", "steps=4", "path=b").path == Path("b")
+
+
+def test_missing_file_is_one_message(tmp_path):
+    with pytest.raises(ConfigurationError, match="no such file"):
+        load_config(Outer, tmp_path / "none.yaml")
+
+
+@given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
+def test_resolved_config_validates_to_itself(steps, rate, languages):
+    from clozeline.configuration.config import validate
+
+    config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
+    assert validate(Outer, to_plain(config), "again") == config
+
+
+def test_digest_ignores_key_order():
+    assert config_digest({"a": 1, "b": [2]}) == config_digest({"b": [2], "a": 1})
+    assert config_digest({"a": 1}) != config_digest({"a": 2})
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Renamed:
+    RENAMED: ClassVar = {"width": "ffn_dim", "mode=mask": "mode=skip"}
+
+    ffn_dim: int = 1
+    mode: str = "raise"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RenamedInside(Renamed):
+    RENAMED: ClassVar = {"rows": "max_rows"}
+
+    max_rows: int = 1
+    layer: Renamed = Renamed()
+    layers: list[Renamed] | None = None
+    filter: Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")] | None = None
+
+
+FILTER = """
+    from typing import ClassVar
+    from pydantic.dataclasses import dataclass
+    from pipeline.config import STRICT
+
+    class Shortest:
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options:
+            RENAMED: ClassVar = {"least": "minimum"}
+            minimum: int = 1
+"""
+
+
+def test_a_renamed_key_is_refused_with_its_present_name(tmp_path):
+    with temporary_module("clozeline.pipeline.clean.filters", "shortest", FILTER, tmp_path):
+        data: dict[str, Any] = {"rows": 5, "width": 1, "layer": {"width": 2}, "layers": [{}, {"width": 3}]}
+        with pytest.raises(ConfigurationError) as caught:
+            validate(RenamedInside, data | {"filter": {"name": "shortest", "least": 4}}, "c.yaml")
+    lines = set(str(caught.value).split("\n"))
+    assert {
+        "c.yaml: key 'rows' is called 'max_rows' now",
+        "c.yaml: key 'width' is called 'ffn_dim' now",
+        "c.yaml: key 'layer.width' is called 'layer.ffn_dim' now",
+        "c.yaml: key 'layers.1.width' is called 'layers.ffn_dim' now",
+    } <= lines
+    assert any("shortest: key 'least' is called 'minimum' now" in line for line in lines)
+
+
+def test_what_an_earlier_version_saved_is_read_under_present_names(tmp_path):
+    saved = {"rows": 5, "width": 1, "mode": "mask", "layer": {"width": 2}, "layers": [{}, {"width": 3, "mode": "a"}]}
+    with temporary_module("clozeline.pipeline.clean.filters", "shortest", FILTER, tmp_path), former_names():
+        found = validate(RenamedInside, saved | {"filter": {"name": "shortest", "least": 4}}, "")
+        assert found.filter.options.minimum == 4
+    present = {"max_rows": 5, "ffn_dim": 1, "mode": "skip", "layer": {"ffn_dim": 2, "mode": "raise"}}
+    layers = [{"ffn_dim": 1, "mode": "raise"}, {"ffn_dim": 3, "mode": "a"}]
+    assert to_plain(validate(RenamedInside, {**present, "layers": layers}, "")) == {
+        **to_plain(found), "filter": None
+    }  # fmt: skip
+    with pytest.raises(ConfigurationError, match="'ffn_dim' now"):
+        validate(RenamedInside, {"width": 1}, "")

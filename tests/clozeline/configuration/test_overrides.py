@@ -1,0 +1,116 @@
+"""Effect of a mapping on the command line on the one in the file."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any
+
+import pytest
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, validate
+from clozeline.configuration.overrides import override
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.recipe import Recipe
+from clozeline.registry import Chosen, OneOf, choose
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Part:
+    weight: float = 1.0
+    tags: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Whole:
+    sentences: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
+    part: Part = Part()
+    parts: dict[str, Part] | None = None
+    listed: list[Part] = field(default_factory=list)
+
+
+BEFORE: dict[str, Any] = {
+    "sentences": {"name": "regex", "option": 1},
+    "part": {"weight": 2.0, "tags": {"a": 1, "b": 2}},
+    "parts": {"x": {"weight": 3.0, "tags": {"a": 1}}, "y": {}},
+    "listed": [{"weight": 4.0, "tags": {"a": 1}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("argument", "key", "after"),
+    [
+        ("sentences={name: lines}", "sentences", {"name": "lines"}),
+        ("sentences={option: 2}", "sentences", {"name": "regex", "option": 2}),
+        ("part={weight: 5.0}", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
+        ("part={tags: {c: 3}}", "part", {"weight": 2.0, "tags": {"c": 3}}),
+        ("part.tags={c: 3}", "part", {"weight": 2.0, "tags": {"c": 3}}),
+        ("part.tags.c=3", "part", {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}}),
+        ("part.tags.a=null", "part", {"weight": 2.0, "tags": {"b": 2}}),
+        ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
+        ("parts={z: {}}", "parts", {"z": {}}),
+        ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
+        ("parts.x.tags.a=null", "parts", {"x": {"weight": 3.0, "tags": {}}, "y": {}}),
+        ("parts.y=null", "parts", {"x": {"weight": 3.0, "tags": {"a": 1}}}),
+        ("parts=null", "parts", None),
+        ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
+        ("listed.0={tags: {b: 2}}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
+    ],
+)
+def test_a_mapping_replaces_merges_or_loses_an_entry(argument: str, key: str, after: Any) -> None:
+    found = override(Whole, BEFORE, [argument], "here")
+    assert found == {**BEFORE, key: after}
+
+
+def test_an_entry_that_is_not_there_cannot_be_removed() -> None:
+    with pytest.raises(ConfigurationError, match="no 'z' to remove; parts has: x, y"):
+        override(Whole, BEFORE, ["parts.z=null"], "here")
+
+
+def test_overrides_apply_in_their_order() -> None:
+    found = override(Whole, BEFORE, ["parts={z: {weight: 1.0}}", "parts.z.weight=2.0", "parts.w={}"], "here")
+    assert found["parts"] == {"z": {"weight": 2.0}, "w": {}}
+
+
+def test_keys_of_stages_are_known() -> None:
+    """`clean.sources` is a mapping of names below a class that the stage's folder holds."""
+    before = {"clean": {"sources": {"a": {"filters": []}, "b": {"filters": []}}, "keep_text": 0.5}}
+    found = override(Recipe, before, ["clean={sources: {c: {filters: []}}}"], "here")
+    assert found == {"clean": {"sources": {"c": {"filters": []}}, "keep_text": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "after"),
+    [
+        ({"listed": [{"weight": 1.0}, {}]}, ["listed.weight=5.0"], {"listed": [{"weight": 5.0}, {"weight": 5.0}]}),
+        ({"listed": [{}, {}]}, ["listed.1.weight=5.0"], {"listed": [{}, {"weight": 5.0}]}),
+        ({"sentences": "lines"}, ["sentences.option=2"], {"sentences": {"name": "lines", "option": 2}}),
+        (
+            {},
+            ["sentences.option=2"],
+            {"sentences": {**choose("clozeline.pipeline.text.sentences", "regex").plain(), "option": 2}},
+        ),
+        ({"part": "${nope}"}, ["part=null"], {"part": None}),
+        ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
+    ],
+)
+def test_keys_below_lists_and_words(before, arguments, after):
+    assert override(Whole, before, arguments, "f") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments"),
+    [
+        ("a.jsonl", ["input.text_key=body"]),
+        ({"path": "a.jsonl"}, ["input.text_key=body"]),
+        ([{"path": "a.jsonl"}], ["input.text_key=body"]),
+        (["a.jsonl"], ["input.text_key=body"]),
+        (None, ["input.text_key=body", "input=a.jsonl"]),
+    ],
+)
+def test_an_option_of_the_reader_reaches_every_form_of_input(before, arguments):
+    data = {"corpus": "c", **({} if before is None else {"input": before})}
+    (entry,) = validate(Recipe, override(Recipe, data, arguments, "f"), "f").input
+    assert (entry.path, entry.options) == ("a.jsonl", {"text_key": "body"})

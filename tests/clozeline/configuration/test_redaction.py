@@ -1,0 +1,155 @@
+"""Secrets are recognised, and neither data nor text shows one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from clozeline import registry
+from clozeline.command import guarded
+from clozeline.configuration.config import former_names, load_config, save_yaml
+from clozeline.configuration.redaction import (
+    MASK,
+    is_secret,
+    masked_keys,
+    redacted,
+    redacted_text,
+    remember,
+    without_masks,
+)
+from clozeline.configuration.schema import describe
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.shards import DamagedBlock, StoreOptions
+from clozeline.pipeline.shards.store import RemoteStore
+
+
+@pytest.fixture(autouse=True)
+def nothing_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clozeline.configuration.redaction._remembered", set())
+
+
+SECRETS = [
+    "secret", "password", "passwd", "token", "access_key", "accessKey", "aws_secret_access_key", "AWS_ACCESS_KEY_ID",
+    "api_key", "account_key", "sas_token", "session-token", "client_secret", "secret_key", "connection_string",
+    "credentials", "Authorization", "private_key",
+]  # fmt: skip
+PLAIN = ["key", "text_key", "url_key", "tokenizer", "tokens", "token_dtype", "tokens_per_s", "keys", "monkey", "passes"]
+
+
+def test_names_of_secrets() -> None:
+    assert [name for name in SECRETS if not is_secret(name)] == []
+    assert [name for name in PLAIN if is_secret(name)] == []
+    assert is_secret("key", "fsspec")
+    assert not is_secret("key", "exact")
+
+
+def test_no_key_of_a_recipe_is_taken_for_a_secret() -> None:
+    keys = {key for key, *_ in describe(Recipe)}
+    for kind in ("objectives", "groupings", "filters", "readers", "extractors", "tokenizers"):
+        for name in registry.names(f"pipeline.{kind}"):
+            options = getattr(registry.find(f"pipeline.{kind}", name), "Options", None)  # published tokenizers: none
+            keys |= {key for key, *_ in describe(options)} if options else set()
+    assert len(keys) > 150
+    assert [key for key in keys if is_secret(key.split(".")[-1])] == []
+
+
+def test_data_lose_their_secrets_and_nothing_else() -> None:
+    plain: dict[str, Any] = {
+        "store": {"fsspec": {"key": "AKIA1", "secret": "s", "endpoint_url": "https://e:9000/a@b", "anon": False,
+                             "client_kwargs": {"aws_session_token": "t", "region": "eu"}, "token": {"type": "x"}}},
+        "shards": ["s3://user:p@ss@bucket/set", "http://h:80/x", Path("a")],
+        "exact": {"key": "text"}, "password": 1234, "token": None, "secret": "",
+    }  # fmt: skip
+    assert redacted(plain) == {
+        "store": {"fsspec": {"key": MASK, "secret": MASK, "endpoint_url": "https://e:9000/a@b", "anon": False,
+                             "client_kwargs": {"aws_session_token": MASK, "region": "eu"}, "token": MASK}},
+        "shards": [f"s3://{MASK}@bucket/set", "http://h:80/x", Path("a")],
+        "exact": {"key": "text"}, "password": MASK, "token": None, "secret": "",
+    }  # fmt: skip
+    assert list(masked_keys(redacted(plain))) == [
+        "store.fsspec.key", "store.fsspec.secret", "store.fsspec.client_kwargs.aws_session_token",
+        "store.fsspec.token", "shards.0", "password",
+    ]  # fmt: skip
+    assert without_masks(redacted(plain))["shards"][0] == "s3://bucket/set"
+    assert "password" not in without_masks(redacted(plain))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:pw@host/x: no such object", "https://***@host/x: no such object"),
+        ("https:/me:pw@host/x, folded by a path", "https:/***@host/x, folded by a path"),
+        ("s3://AKIA:a/b+c@bucket/set", "s3://***@bucket/set"),
+        ("http://host:80/a@b and git@host", "http://host:80/a@b and git@host"),
+        ("argument 'data.store.fsspec.secret=abc'", "argument 'data.store.fsspec.secret=***"),
+        ("data.store.fsspec.key=abc x.key=abc", "data.store.fsspec.key=*** x.key=abc"),
+        ("got {'secret': 'a b', \"token\": 12, 'x_key': 'y'}", "got {'secret': ***, \"token\": ***, 'x_key': 'y'}"),
+        ("fsspec.token: expected a text", "fsspec.token: expected a text"),
+        ("https://h/x?sv=1&token=abc&y=2", "https://h/x?sv=1&token=***&y=2"),
+    ],
+)  # fmt: skip
+def test_texts(text: str, shown: str) -> None:
+    assert redacted_text(text) == shown
+
+
+def test_a_secret_that_was_read_is_in_no_text_afterwards() -> None:
+    remember(
+        {"fsspec": {"key": "AKIAREAD", "token": {"private_key": "-----\nline/two\n-----"}}, "n": "u://a:wo%72d-1@h"}
+    )
+    for form in ("AKIAREAD", "line/two", "line%2Ftwo", "word-1", "wo%72d-1"):
+        assert form not in redacted_text(f"the package says {form}!"), form
+        for error in (StorageError(f"x {form}"), DamagedBlock(f"y/{form}", 1, "a", form), IntegrityError(form)):
+            assert form not in str(error)
+    assert redacted_text("remember the rest") == "remember the rest"
+
+
+def test_no_message_of_a_configuration_shows_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    cases: list[tuple[str, list[str]]] = [
+        ("store: {fsspec: {secret: hush-hush", []),
+        ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
+        ("store: {timeout_s: {password: hush-hush}}", []),
+        ("{}", ["store.fsspec.secret=${hush-hush"]),
+        ("secret: hush-hush\nretries: x", []),
+        ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
+    ]
+    for text, overrides in cases:
+        path.write_text(text)
+
+        def read(overrides: list[str] = overrides) -> int:
+            load_config(StoreOptions, path, overrides)
+            return 0
+
+        assert guarded(read) == 64
+        assert "hush" not in (said := capsys.readouterr().err), said
+        assert str(path) in said or "argument" in said or "command line" in said
+
+
+def test_an_unknown_kind_of_store_is_refused_without_its_password() -> None:
+    with pytest.raises(ConfigurationError, match=r"^nonsense://\*\*\*@bucket/set: no reader") as caught:
+        RemoteStore("nonsense://me:passw0rd@bucket/set", StoreOptions())
+    assert "passw0rd" not in str(caught.value)
+
+
+def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path: Path) -> None:
+    """By tools; a start refuses it by the key, unless the command line has the secret."""
+    path = tmp_path / "config.yaml"
+    save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
+    assert yaml.safe_load(path.read_text()) == {"retries": 2, "fsspec": {"secret": MASK, "anon": False}}
+    with former_names():
+        assert load_config(StoreOptions, path).fsspec == {"anon": False}
+    with pytest.raises(ConfigurationError, match=r"fsspec.secret: \*\*\* marks a secret that was left out"):
+        load_config(StoreOptions, path)
+    assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {"secret": "given", "anon": False}
+
+
+def test_a_secret_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_SECRET", "from-outside")
+    path = tmp_path / "config.yaml"
+    path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
+    assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
+    assert redacted_text("it is from-outside") == f"it is {MASK}"

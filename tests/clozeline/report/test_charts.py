@@ -1,0 +1,202 @@
+"""Charts: what they draw, their text alternatives, and the same bytes for equal data."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+
+from clozeline.report.charts import (
+    WIDTH,
+    Bar,
+    Series,
+    Step,
+    areas,
+    bars,
+    funnel,
+    histogram,
+    lines,
+    shares,
+    short,
+    thinned,
+)
+from clozeline.report.html_page import page, visible
+from tests.pages import HOSTILE, checked
+
+NAN = float("nan")
+POINTS = [(float(step), 10.0 / step) for step in range(1, 60)]
+
+
+def every_picture(name: str) -> list[str]:
+    return [
+        bars(name, [Bar(name, 2, name), Bar("日本語 ไทย 𝔘", 1, "1")]),
+        funnel(name, [Step(name, 7, "a", name), Step("b", 3, "b")]),
+        lines(name, [Series(name, POINTS), Series("marked", POINTS[:3])], name, levels={name: 4.5}),
+        lines(name, [Series(name, POINTS)], name, x_scale="log"),
+        areas(name, [Series(name, POINTS), Series("other", POINTS)], name),
+        histogram(name, [0, 1, 2, 4], [3, 1, 2], name),
+    ]
+
+
+def test_hostile_names_are_text_and_pictures_need_nothing_else():
+    text = page("", every_picture(HOSTILE))
+    parsed = checked(text)
+    assert parsed.count("svg") == len(parsed.pictures) == 6
+    assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)
+    assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {"role", "viewbox"}
+    # its text looks like a colour that is replaced and like an id that is removed; neither is touched
+    assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 6
+
+
+def test_all_colours_are_those_of_the_page():
+    drawn = "".join(every_picture("name"))
+    style = set(re.findall(r"(?:fill|stroke): ([^;\"]+)", drawn))
+    assert style == {"none", "currentColor", *(f"var(--{name})" for name in ("line", "muted", "c0", "c1", "c2"))}
+    assert not re.search(r"#[0-9a-f]{3,6}|font-family", drawn)
+
+
+def test_equal_data_give_equal_bytes_whatever_the_user_has_set():
+    before = every_picture("name")
+    with mpl.rc_context({"font.size": 30, "axes.linewidth": 9, "axes.labelsize": 30, "svg.fonttype": "path"}):
+        assert every_picture("name") == before
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_matplotlib_is_imported_by_the_first_picture():
+    program = (
+        "import sys, pipeline.__main__, train.logs.report, pipeline.charts as b\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "b.bars('t', [b.Bar('a', 1, '1')])\n"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (0.005, "0.005"),
+        (1e-5, "1e-5"),
+        (-0.000125, "-1.25e-4"),
+        (4096, "4,096"),
+        (20000, "20k"),
+        (65536, "65.5k"),
+        (-1.5e6, "-1.5M"),
+        (5e-4, "5e-4"),
+        (0.0009999999, "0.001"),
+        (9.994e-4, "9.99e-4"),
+        (9999.9, "10k"),
+        (999_999, "1M"),
+    ],
+)
+def test_numbers_of_axes_are_short(value, shown):
+    assert short(value) == shown
+
+
+def widths(picture: str, colour: str) -> list[float]:
+    """Widths of the boxes of a colour, in units."""
+    boxes = re.findall(rf'd="M ([\d.]+) [\d.]+ L ([\d.]+) [^"]*" style="fill: {re.escape(colour)}', picture)
+    return [float(right) - float(left) for left, right in boxes]
+
+
+def test_bars_are_as_long_as_their_values():
+    picture = bars("Rows", [Bar("a", 50, "fifty"), Bar("b", 20, "twenty"), Bar("c", 0, "none")])
+    assert widths(picture, "var(--c0)") == pytest.approx([WIDTH, 0.4 * WIDTH, 0])
+    parsed = checked(page("", [picture]))
+    assert parsed.pictures == ["Rows: a fifty; b twenty; c none"]
+    assert bars("Rows", []) == ""
+
+
+def test_names_are_cut_where_their_figure_begins():
+    parsed = checked(page("", [bars("", [Bar("x" * 80, 1, "12345"), Bar("字" * 40, 1, "1234")])]))
+    assert f"{'x' * 44}…" in parsed.texts
+    assert f"{'字' * 22}…" in parsed.texts
+
+
+def test_shares_are_of_the_whole_and_largest_first():
+    assert shares({"a": 1, "b": 3, "none": 0}) == [Bar("b", 3, "3 · 75.0 %"), Bar("a", 1, "1 · 25.0 %")]
+    assert shares({"a": 1, "b": 3}, 40) == [Bar("b", 3, "3 · 7.5 %"), Bar("a", 1, "1 · 2.5 %")]
+    many = shares({f"{number:02d}": number for number in range(1, 31)})
+    assert len(many) == 20
+    assert many[-1] == Bar("11 others", 66, "66 · 14.2 %")
+    assert sum(bar.value for bar in many) == sum(range(31))
+
+
+def test_a_funnel_narrows_by_counts_of_one_unit():
+    steps = [Step("read", 400, "texts"), Step("kept", 100, "texts", "25 %"), Step("tokens", 90_000, "tokens")]
+    picture = funnel("Funnel", steps)
+    assert widths(picture, "var(--c0)") == pytest.approx([WIDTH, WIDTH / 4])
+    assert widths(picture, "none") == pytest.approx([WIDTH / 4])
+    assert checked(page("", [picture])).pictures == ["Funnel: read 400; kept 100 · 25 %; tokens 90,000"]
+    assert funnel("Funnel", []) == ""
+
+
+def paths(picture: str, colour: str) -> list[list[tuple[float, float]]]:
+    """Points of the lines of a colour, in units."""
+    drawn = re.findall(
+        rf'<path d="([^"]*)" style="fill: none; (?:stroke-dash[^;]*; )*stroke: {re.escape(colour)}', picture
+    )
+    return [[(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path)] for path in drawn]
+
+
+def test_series_share_their_axes():
+    picture = lines("Loss", [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])], "step")
+    ((a, b),), ((c, d),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
+    assert c[0] == pytest.approx((a[0] + b[0]) / 2, abs=0.01)
+    assert d[0] == pytest.approx(b[0], abs=0.01)
+    assert c[1] == pytest.approx((a[1] + b[1]) / 2, abs=0.01)
+    assert checked(page("", [picture])).pictures == ["Loss: a from 4 to 2; b from 3 to 3"]
+
+
+def test_levels_are_dashed_lines_at_their_height():
+    series = [Series("a", [(1, 4.0), (3, 2.0)])]
+    picture = lines("Loss", series, "step", levels={"entropy": 4.0, "lost": NAN})
+    (((_, top), _),), ((left, right),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
+    assert left[1] == pytest.approx(right[1])
+    assert left[1] == pytest.approx(top, abs=0.01)
+    assert "stroke-dasharray" in picture
+    parsed = checked(page("", [picture]))
+    assert parsed.pictures == ["Loss: a from 4 to 2; entropy 4"]
+    assert "entropy 4" in parsed.texts
+
+
+def test_few_points_are_marked_and_many_are_not():
+    few = lines("", [Series("a", [(x, x) for x in range(24)])], "")
+    many = lines("", [Series("a", [(x, x) for x in range(25)])], "")
+    assert few.count("translate(") == 24
+    assert many.count("translate(") == 0
+
+
+def test_nothing_finite_gives_no_picture():
+    assert lines("", [Series("a", []), Series("b", [(1, NAN)])], "", levels={"c": 1.0}) == ""
+    assert areas("", [Series("a", []), Series("b", [])], "") == ""
+    assert areas("", [], "") == ""
+    assert histogram("", [0, 1], [0], "") == ""
+
+
+def test_long_series_are_thinned_by_averaging():
+    points = [(float(step), float(step % 2)) for step in range(6000)]
+    found = thinned(points)
+    assert len(found) == 400
+    assert found[0] == (14.0, 7 / 15)
+    assert found[-1][0] == 5999
+    assert thinned([(1, 2.0), (2, NAN), (3, 4.0)]) == [(1, 2.0), (3, 4.0)]
+
+
+def test_areas_tell_their_parts_of_the_whole():
+    picture = areas("Time", [Series("compute", [(1, 3.0), (2, 5.0)]), Series("wait", [(1, 1.0), (2, 1.0)])], "step")
+    assert checked(page("", [picture])).pictures == ["Time: compute 80.0 %; wait 20.0 %"]
+
+
+def test_a_histogram_has_a_bar_for_each_range():
+    picture = histogram("Rows", [2, 3, 5, 9], [4, 2, 1], "length")
+    boxes = re.findall(r'd="M [\d.]+ ([\d.]+) L [\d. ]+ L [\d.]+ ([\d.]+) [^"]*" style="fill: var\(--c0\)"', picture)
+    heights = [float(bottom) - float(top) for bottom, top in boxes]
+    assert [height / heights[-1] for height in heights] == pytest.approx([4, 2, 1], abs=1e-3)
+    parsed = checked(page("", [picture]))
+    assert parsed.pictures == ["Rows: 7 from 2 to 8, most of them 2"]
+    assert "5" in parsed.texts  # the first value of the last range

@@ -1,0 +1,109 @@
+"""Errors as messages with exit codes, and the list of keys."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clozeline.command import Parser, Stopped, guarded, keys_of, stopping_at_signals
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.recipe import Recipe
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def action() -> int:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ConfigurationError("no such key"), 64, "error: no such key\n"),
+        (IntegrityError("lost"), 65, "error: lost\n"),
+        (
+            PermissionError(13, "Permission denied", "out/a"),
+            74,
+            "error: out/a: Permission denied; change its permissions, or choose another place\n",
+        ),
+        (OSError("odd"), 74, "error: odd\n"),
+        (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),
+        (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),
+    ],
+)
+def test_what_a_user_can_correct_is_one_line(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error)) == code
+    assert capsys.readouterr().err == message
+
+
+def test_a_mistake_of_ours_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(ZeroDivisionError())) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "please report" in shown
+
+
+def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: 3) == 3
+    assert guarded(raising(KeyboardInterrupt()), "stopped: nothing was published") == 130
+    assert capsys.readouterr().err == "stopped: nothing was published\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def test_a_signal_ends_what_the_block_started(name: str) -> None:
+    ended = []
+
+    def action() -> int:
+        with stopping_at_signals():
+            try:
+                os.kill(os.getpid(), signal.Signals[name])
+            finally:
+                ended.append(1)
+        return 0
+
+    assert guarded(action) == 75
+    assert ended == [1]
+    assert signal.getsignal(signal.Signals[name]) is signal.SIG_DFL
+
+
+def test_wrong_use_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="unrecognized arguments: --wat; see --help"):
+        Parser(prog="x").parse_args(["--wat"])
+
+
+def test_an_option_that_is_a_key_is_answered_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    from clozeline.pipeline.__main__ import main
+
+    assert main(["--config", "recipe:demo", "--input", "x", "--output", "y"]) == 64
+    assert capsys.readouterr().err == "error: --input: no such option; keys are written input=VALUE; see --help\n"
+    assert main(["--config", "recipe:demo", "--num-workers=2"]) == 64
+    assert "keys are written num_workers=2" in capsys.readouterr().err
+
+
+def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> None:
+    keys = {
+        key: (kind, default)
+        for key, kind, default, _ in keys_of(Recipe, [("input", "reader", "clozeline.pipeline.ingest.readers")])
+    }
+    assert keys["dedup.near.bands"] == ("int", "14")
+    assert keys["input.text_key (reader: jsonl)"] == ("str", '"text"')
+    assert keys["input.target_path (reader: moses)"] == ("str", "required")
+    assert "input.options" not in keys
+
+
+def test_help_into_a_closed_pipe_ends_well(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipeline", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 0)

@@ -1,0 +1,119 @@
+"""Files that are whole or absent, their locks and their temporary remains."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import xxhash
+
+from clozeline import files
+from clozeline.errors import StorageError
+from clozeline.files import file_hash, lock, process_start, publish, publish_json, replacing, still_runs, sweep
+
+
+def test_publish_leaves_nothing_behind_on_error(tmp_path):
+    def write_and_fail() -> None:
+        with publish(tmp_path / "a.txt") as path:
+            path.write_text("half")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write_and_fail()
+    assert list(tmp_path.iterdir()) == []
+    publish_json(tmp_path / "b.json", {"b": 1, "a": 2})
+    assert (tmp_path / "b.json").read_text().index('"a"') < (tmp_path / "b.json").read_text().index('"b"')
+
+
+def test_publish_below_a_file_names_what_it_could_not_write(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"cannot write .*/file/page\.html: "), publish(tmp_path / "file/page.html"):
+        pass
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkeypatch, durable):
+    """Content is forced to the disk before the name, and the name after it; neither where durability is not asked."""
+    path, events = tmp_path / "a", []
+    path.write_text("old")
+    monkeypatch.setattr(files, "sync", lambda what: events.append(("sync", what == tmp_path)))
+    real = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: (events.append(("rename", to == path)), real(self, to))[1])
+    with replacing(path, durable=durable) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert events == ([("sync", False), ("rename", True), ("sync", True)] if durable else [("rename", True)])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    with replacing(tmp_path / "a") as temporary:
+        temporary.write_text("mine")
+        left = temporary.with_name(temporary.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
+        elsewhere, old = tmp_path / "a.00000000-1-ff.tmp", tmp_path / "a.00000000-2-ff.tmp"
+        for path in (left, elsewhere, old):
+            path.touch()
+        os.utime(old, (0, 0))
+        sweep(tmp_path)
+        assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {temporary, elsewhere}
+
+
+def set_clock(proc: Path, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show this process as the kernel does after the clock was set: the time of the machine's start has moved."""
+    boot = int(psutil.boot_time())
+    (proc / str(os.getpid())).mkdir(parents=True)
+    (proc / "stat").write_text(Path("/proc/stat").read_text().replace(f"btime {boot}", f"btime {boot + seconds}"))
+    (proc / str(os.getpid()) / "stat").write_text(Path("/proc/self/stat").read_text())
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
+
+
+@pytest.mark.parametrize("seconds", [-86400, -1, 1, 86400])
+def test_a_process_is_known_by_its_start_whatever_the_clock_says(tmp_path, monkeypatch, seconds):
+    start, shown = process_start(os.getpid()), psutil.Process().create_time()
+    set_clock(tmp_path, seconds, monkeypatch)
+    assert psutil.Process().create_time() == pytest.approx(shown + seconds, abs=1.1)
+    assert still_runs(os.getpid(), start)
+    assert not still_runs(os.getpid(), start - 5), "a later process of the same number"
+    assert not still_runs(1, start), "none of that number"
+
+
+def test_one_process_holds_a_lock_until_it_ends(tmp_path):
+    code = "import sys\nfrom pipeline.files import lock\nfile = open(sys.argv[1], 'a')\n"
+    code += "print(lock(file), flush=True)\ninput()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "True\n"
+    with (tmp_path / ".lock").open("a") as file:
+        assert not lock(file)
+        other.communicate("\n")
+        assert lock(file)
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "a").write_bytes(content)
+    assert file_hash(tmp_path / "a") == xxhash.xxh3_128_hexdigest(content)
+
+
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [
+        (errno.ENOSPC, "No space left on device; free some space, then run the same command again"),
+        (errno.EROFS, "Read-only file system; make it writable, or choose another place with output=DIR"),
+        (errno.ENOTDIR, "Not a directory; a file is where a folder must be"),
+        (errno.EIO, "Input/output error; run the same command again"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, number, way_out):
+    with pytest.raises(StorageError, match=f"cannot write .*/a.json: {way_out}"), publish(tmp_path / "a.json"):
+        raise OSError(number, os.strerror(number))

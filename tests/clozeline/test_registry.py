@@ -1,0 +1,70 @@
+"""Algorithms found by the name of their file."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.registry import choose, find, names
+from tests.temporary_module import temporary_module
+
+
+def public_files(folder: str) -> list[str]:
+    return sorted(path.stem for path in (Path(__file__).parents[2] / folder).glob("[!_]*.py"))
+
+
+def test_names_are_the_public_files_of_a_folder():
+    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/sentences")
+    assert find("clozeline.pipeline.corrupt.objectives", "masked_lm").__name__ == "MaskedLM"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("regx", "no 'regx' in pipeline/sentences; did you mean 'regex'"),
+        ("zzz", "no 'zzz' in pipeline/sentences; known: lines, regex"),
+        ({"option": 1}, "expected a name or a mapping with 'name'"),
+        ({"name": "lines", "option": 1}, "lines: unknown key 'option'"),
+    ],
+)
+def test_a_wrong_choice_names_what_there_is(entry, message):
+    with pytest.raises(ConfigurationError, match=message):
+        choose("clozeline.pipeline.text.sentences", entry)
+
+
+def test_a_choice_is_plain_data_again():
+    chosen = choose("clozeline.pipeline.corrupt.objectives", {"name": "masked_lm", "max_length": 9})
+    assert choose("clozeline.pipeline.corrupt.objectives", chosen.plain()) == chosen
+    assert chosen.plain()["max_length"] == 9
+
+
+def test_a_file_without_a_class_of_its_name_is_told(tmp_path):
+    with (
+        temporary_module("clozeline.pipeline.text.sentences", "empty", "class Other: pass", tmp_path),
+        pytest.raises(ConfigurationError, match=r"pipeline\.sentences\.empty holds no class named like its file"),
+    ):
+        find("clozeline.pipeline.text.sentences", "empty")
+
+
+def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
+    """Planning asks for the readers several times a file, and a file may be added all the same."""
+    listed = []
+    one_by_one = pkgutil.iter_modules
+    monkeypatch.setattr(pkgutil, "iter_modules", lambda *arguments: listed.append(1) or one_by_one(*arguments))
+    with temporary_module("clozeline.pipeline.text.sentences", "first", "class First: pass", tmp_path):
+        find(
+            "clozeline.pipeline.text.sentences", "first"
+        )  # the import itself may change the folder: it writes __pycache__ there
+        os.utime(tmp_path / "clozeline.pipeline.text.sentences", (1, 1))
+        listed.clear()
+        for _ in range(50):
+            assert find("clozeline.pipeline.text.sentences", "first").__name__ == "First"
+        assert len(listed) == 1
+        (tmp_path / "clozeline.pipeline.text.sentences" / "second.py").write_text("class Second: pass")
+        assert find("clozeline.pipeline.text.sentences", "second").__name__ == "Second"
+        assert len(listed) == 2
+    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/sentences")

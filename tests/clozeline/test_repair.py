@@ -1,0 +1,114 @@
+"""The command that a message about a damaged file names makes that file again, byte for byte."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ClozelineError
+from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.repair import explained, repair_of
+from clozeline.seeding import keyed_hash
+from clozeline.tools.shards.validate_shards import validate
+from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
+from tests.pipeline.mutations import Damage
+
+COMMAND = re.compile(r"run `python -m pipeline\.(\w+) (--verify [^`]+)`, which makes it again, or copy it again")
+SETS = ("encode", "group/*/train", "corrupt/masked_lm/train", "corrupt/masked_lm/heldout")
+FILES = [f"{folder}/{name}" for folder in SETS for name in ("manifest.json", "index.arrow", "*shard-00000*.arrow")]
+READ = {"dedup": "clean/documents/*.arrow", "encode": "dedup/documents/*.arrow", "group": "encode/shard-*.arrow",
+        "corrupt": "group/*/train/*shard-*.arrow"}  # fmt: skip
+"""Files of the stage before, of which each stage reads every byte."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in a folder whose name has a blank in it."""
+    folder = tmp_path_factory.mktemp("a run")
+    recipe = write_recipe(folder, RECIPE[: RECIPE.index("  - {name: span_corruption")])
+    words = ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 25)}"]
+    assert main([*words, f"output={folder / 'out'}", "executor.workers=1"]) == 0
+    return folder / "out"
+
+
+def repaired(said: str, path: Path, whole: bytes) -> None:
+    """Run the command that a message names, and compare the file."""
+    assert str(path) in said
+    found = COMMAND.search(said.replace("\n", " "))
+    assert found is not None, said
+    assert stage_main(found[1], shlex.split(found[2])) == 0
+    assert path.read_bytes() == whole
+
+
+def message(path: Path) -> str:
+    try:
+        if path.parent.name == "tokenizer":
+            Vocabulary.load(path) if path.suffix == ".json" else load_tokenizer(path.parent)
+        else:
+            validate(path.parent)
+    except ClozelineError as error:
+        return str(error)
+    raise AssertionError("nothing was said")
+
+
+@pytest.mark.parametrize(
+    "kind", ["flip", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("truncate", "delete"))]
+)
+@pytest.mark.parametrize("pattern", [*FILES, "train_tokenizer/tokenizer/vocabulary.json"])
+def test_the_command_in_a_message_repairs(finished: Path, pattern: str, kind: str) -> None:
+    path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)
+    whole, relative = path.read_bytes(), path.relative_to(finished).as_posix()
+    Damage(kind, relative, keyed_hash(relative, kind)).apply(finished)
+    unmade = (kind, path.name) == ("delete", "manifest.json")  # a set without one may be one that is being written
+    repaired(f"{path}; {repair_of(path)}" if unmade else message(path), path, whole)
+
+
+@pytest.mark.parametrize("stage", READ)
+def test_a_stage_names_the_stage_before_it(
+    finished: Path, stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = Path(shutil.copytree(finished, tmp_path / "out"))
+    shutil.rmtree(output / stage)
+    path = max(output.glob(READ[stage]), key=lambda path: path.stat().st_size)
+    whole, place = path.read_bytes(), path.stat().st_size // 2
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    words = ["--config", str(output / path.relative_to(output).parts[0] / "config.yaml"), f"output={output}"]
+    assert stage_main(stage, words) == 65
+    repaired(capsys.readouterr().err, path, whole)
+    assert stage_main(stage, words) == 0
+
+
+def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
+    assert repair_of(tmp_path / "shard.arrow") == "copy it again, or make it again where it was made"
+    assert repair_of("https://host.example/set/shard.arrow").startswith("copy it again")
+    (tmp_path / "model.json").touch()
+    assert "import the model again" in repair_of(tmp_path / "tokenizer" / "vocabulary.json")
+
+
+@pytest.mark.parametrize(
+    ("code", "way_out"),
+    [
+        (errno.EISDIR, "remove what is in its place, then copy it again"),
+        (errno.ELOOP, "remove what is in its place, then copy it again"),
+        (errno.ENOENT, "copy it again"),
+        (errno.EIO, "copy it again"),
+        (errno.EACCES, "change its permissions, or choose another place"),
+        (errno.ENOSPC, "free some space, then run the same command again"),
+    ],
+)
+def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path: Path, code: int, way_out: str) -> None:
+    path = tmp_path / "plan.json"
+    assert explained(OSError(code, os.strerror(code), str(path))).startswith(f"{path}: {os.strerror(code)}; {way_out}")
+
+
+def test_an_error_of_no_file_is_told_as_it_is() -> None:
+    assert explained(OSError("odd")) == "odd"
+    assert explained(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"

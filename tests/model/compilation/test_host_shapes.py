@@ -1,0 +1,140 @@
+"""Batches read on the host, and forwards that read nothing."""
+
+import doctest
+
+import pytest
+import torch
+
+import clozeline.model.compilation.host_shapes
+from clozeline.errors import BatchError
+from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.loss import real_places
+from tests.model.layers.test_cache import KINDS
+from tests.model.small_models import FAMILIES, batch_for, built, only
+
+
+def variants(family):
+    """Batches of a family that reach every mask: full rows, padded ones, prefixes, packed documents, modes, weights."""
+    full, padded = batch_for(family, lengths=[11] * 4), batch_for(family, lengths=[11, 4, 7, 9])
+    left = padded | {"left_padding": torch.tensor([0, 7, 2, 0])}
+    found = {"full": full, "padded": padded, "left": left}
+    documents = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]).expand(4, 11)
+    restarting = torch.tensor([0, 1, 2, 0, 1, 0, 1, 2, 3, 0, 1]).repeat(4, 1)
+    restarting[1] = torch.arange(1, 12)
+    if family == "decoder":
+        found["prefix"] = full | {"prefix_length": torch.tensor([3, 1, 0, 11])}
+    if family == "encoder":
+        found["modes"] = padded | {"attention": torch.arange(4), "prefix_length": torch.tensor([0, 0, 0, 5])}
+    if family != "encoder_decoder":
+        found["documents"] = full | {"document_ids": documents, "position_ids": restarting}
+    weights = {"label_weight": torch.rand(8), "label_count": torch.tensor([2, 5, 0, 3])}
+    return found | {"weights": full | weights}
+
+
+RELATIVE = PositionConfig(
+    kind="none", maximum=16, disentangled=DisentangledConfig(max_distance=9, buckets=4, convolution=3, mask_decoder=2)
+)
+CASES = [
+    *((family, name, kind) for family in FAMILIES for name in variants(family) for kind in KINDS),
+    *(("encoder", name, "disentangled") for name in variants("encoder")),
+    *(("mobilebert", name, "learned") for name in variants("mobilebert") if name != "left"),
+]
+
+
+@pytest.mark.parametrize(("family", "name", "kind"), CASES)
+def test_no_forward_reads_a_value(family, name, kind):
+    """Tensors of the meta device have no values: whoever asks for one gets an error."""
+    network = built(
+        family,
+        position=(KINDS | {"disentangled": RELATIVE})[kind],
+        head_dim=6,
+        type_vocab_size=6 if family == "encoder" else 0,
+    )
+    settled = settle(variants(family)[name], network.config.position.limit)
+    loss = only(network.to("meta")({key: value.to("meta") for key, value in settled.items()}))
+    assert loss.total.device.type == "meta"
+    assert loss.counted.device.type == "meta"
+    loss.total.backward()
+
+
+@pytest.mark.parametrize(("family", "name", "kind"), CASES)
+def test_a_settled_batch_gives_the_same_loss(family, name, kind):
+    """The family itself reads the batch as it came."""
+    network = built(
+        family,
+        position=(KINDS | {"disentangled": RELATIVE})[kind],
+        head_dim=6,
+        type_vocab_size=6 if family == "encoder" else 0,
+    ).eval()
+    tensors = variants(family)[name]
+    ((head, loss),) = network(settle(tensors, network.config.position.limit)).items()
+    expected = network.heads[head].loss(network.family(tensors), tensors)
+    assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-5)
+    assert loss.count == expected.count
+
+
+SWITCHES = {
+    "local": {"local": {"window": 2, "global_every": 2}},
+    "dynamic": {"position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 4}}},
+    "yarn": {"position": {"kind": "rope", "scaling": {"kind": "yarn", "factor": 2.0, "original_maximum": 4}}},
+}
+
+
+@pytest.mark.parametrize("changes", SWITCHES.values(), ids=SWITCHES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neither_windows_nor_scaled_positions_read_a_value(family, changes):
+    network = built(family, head_dim=6, **changes).to("meta")
+    for tensors in variants(family).values():
+        settled = settle(tensors, network.config.position.limit)
+        network({key: value.to("meta") for key, value in settled.items() if key != "attention"})
+
+
+def test_padding_on_the_left_that_does_not_fit_is_refused():
+    tensors = batch_for("encoder", lengths=[9, 4])
+    assert "left_padding" not in settle(tensors | {"left_padding": torch.tensor([0, 0])}, None)
+    with pytest.raises(BatchError, match=r"up to 11 places, got padding \[0, 8\] and lengths \[9, 4\]"):
+        settle(tensors | {"left_padding": torch.tensor([0, 8])}, None)
+    with pytest.raises(BatchError, match="prefix_length counts the places of a row from 0"):
+        settle(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
+
+
+def test_only_what_all_rows_share_becomes_one():
+    tensors = batch_for("encoder_decoder", lengths=[11, 11])
+    settled = settle(tensors, None)
+    assert settled["position_ids"].tolist() == [list(range(11))]
+    assert settled["decoder_position_ids"].tolist() == [list(range(9))]
+    assert settled["lengths"].tolist() == 11
+    changed = {name for name in tensors if settled[name] is not tensors[name]}
+    assert changed == {"position_ids", "decoder_position_ids", "lengths"}
+    again = settle(settled, None)
+    assert all(torch.equal(again[name], settled[name]) for name in settled)
+    tensors["position_ids"][1, 4] += 1
+    tensors["lengths"] = torch.tensor([11, 10])
+    settled = settle(tensors, None)
+    assert settled["position_ids"] is tensors["position_ids"]
+    assert settled["lengths"] is tensors["lengths"]
+
+
+@pytest.mark.parametrize("name", ["position_ids", "decoder_position_ids"])
+def test_a_place_beyond_the_table_is_named(name):
+    network = built("encoder_decoder", position=PositionConfig(maximum=11))
+    tensors = batch_for("encoder_decoder")
+    assert network(tensors)
+    tensors[name][2, 3] = 11
+    with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
+        network(tensors)
+    with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
+        network.logits(tensors)
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(clozeline.model.compilation.host_shapes).failed == 0
+
+
+def test_heads_find_the_real_places_of_settled_rows():
+    tensors = batch_for("encoder", lengths=[11, 11, 11])
+    tensors["row_weight"][1] = 0
+    settled = settle(tensors, None)
+    assert settled["lengths"].ndim == 0
+    assert torch.equal(real_places(settled), real_places(tensors))

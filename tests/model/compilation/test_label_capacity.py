@@ -1,0 +1,169 @@
+"""Label tensors padded to a number: the same losses, counts and gradients, and one graph for all batches."""
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+
+from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
+from clozeline.model.heads import Head
+from clozeline.model.loss import IGNORED
+from clozeline.registry import find, names
+from tests.model.small_models import FAMILIES, HEADS, batch_for, built, full_batch, head_keys, total
+
+TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
+    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)  # fmt: skip
+LABELLED = [head for head in HEADS if "label_index" in find("clozeline.model.heads", head).needs]
+CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in names("clozeline.model.families")]
+IDS = [head or family for family, head in CASES]
+
+
+def model_and_batch(family, head):
+    """A model in fp64, and a batch that has what its heads read."""
+    more = {} if head is None else {"heads": {head: head_keys(head)}, "tied": head != "bidirectional_lm"}
+    return built(family, **more).double(), batch_for(family) if head is None else full_batch()
+
+
+def results(network, tensors):
+    """Losses, counts and figures of each head, and all gradients."""
+    network.zero_grad()
+    losses = network(tensors)
+    torch.stack([loss.total for loss in losses.values()]).sum().backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+    said = {name: (loss.total.item(), loss.count, {key: sum_.item() for key, sum_ in loss.figures.items()})
+            for name, loss in losses.items()}  # fmt: skip
+    return said, gradients
+
+
+@pytest.mark.parametrize("capacity", [5, 64])
+@pytest.mark.parametrize(("family", "head"), CASES, ids=IDS)
+def test_losses_counts_and_gradients_are_those_without_padding(family, head, capacity):
+    network, tensors = model_and_batch(family, head)
+    said, gradients = results(network, tensors)
+    again, others = results(network, pad_labels(tensors, capacity))
+    assert said.keys() == again.keys()
+    for name in said:
+        assert again[name][0] == pytest.approx(said[name][0], rel=1e-6)  # heads sum in fp32
+        assert again[name][1:] == said[name][1:]
+    assert all(torch.allclose(others[name], gradient, rtol=1e-6, atol=1e-9) for name, gradient in gradients.items())
+
+
+@pytest.mark.parametrize("name", ["label_weight", "row"])
+def test_weights_of_labels_are_kept(name):
+    if name == "row":
+        network, tensors = built("encoder", heads={"masked_lm": {"normalise": "row"}}).double(), batch_for("encoder")
+    else:
+        network, tensors = model_and_batch("encoder", "masked_lm")
+        tensors["label_weight"] = 0.5 + torch.rand(len(tensors["label_ids"]))
+        tensors["label_count"] = torch.arange(1, len(tensors["input_ids"]) + 1)
+    said, _ = results(network, tensors)
+    again, _ = results(network, pad_labels(tensors, 50))
+    assert again["masked_lm"] == (pytest.approx(said["masked_lm"][0], rel=1e-6), *said["masked_lm"][1:])
+
+
+@pytest.mark.parametrize("head", LABELLED)
+def test_the_place_of_padding_has_no_gradient_at_all(head):
+    """Padding names the first place; where no label is there, its state gets exactly 0."""
+    network, tensors = model_and_batch("encoder", head)
+    kept = tensors["label_index"] > 1
+    of_labels = ("label_index", "label_ids", "span_left", "span_right", "span_offset")
+    tensors |= {name: tensors[name][kept].clamp(min=2 if name != "label_ids" else 0) for name in of_labels}
+    tensors["span_offset"] = tensors["span_offset"] * 0
+    hidden = torch.randn(6, 11, 24, dtype=torch.float64, requires_grad=True)
+    network.heads[head].loss(hidden, pad_labels(tensors, 64)).total.backward()
+    expected = {"corrective": False, "token": False}.get(head, True)  # these read every token of a labelled row
+    assert (hidden.grad[0, 0] == 0).all().item() is expected
+    assert hidden.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_without_labels_is_padded_too_and_learns_nothing(family):
+    network, tensors = built(family).double(), pad_labels(batch_for(family, labels=False), 8)
+    assert tensors["label_ids"].tolist() == [IGNORED] * 8
+    ((loss, count, _),), gradients = (found := results(network, tensors))[0].values(), found[1]
+    assert (loss, count) == (0.0, 0)
+    assert all((gradient == 0).all() for gradient in gradients.values())
+
+
+def test_more_labels_than_the_capacity_take_its_next_multiple():
+    tensors = batch_for("encoder", rows=9)
+    sizes = [len(pad_labels(tensors, capacity)["label_index"]) for capacity in (1, 4, 5, 17, 18, 19, 1000)]
+    assert sizes == [18, 20, 20, 34, 18, 19, 1000]
+    found = pad_labels(tensors, 5)
+    assert torch.equal(found["label_index"][:18], tensors["label_index"])
+    assert torch.equal(found["label_ids"][:18], tensors["label_ids"])
+
+
+def test_a_batch_without_label_places_stays():
+    tensors = {"input_ids": torch.zeros(2, 3)}
+    assert pad_labels(tensors, 4) == tensors
+
+
+def graphs_of_heads(family, head, capacity, counter):
+    """Losses of batches with three numbers of labels, by a compiled head."""
+    network, tensors = model_and_batch(family, head)
+    compile_heads(network, backend=counter)
+    found = []
+    for labels in (len(tensors["label_index"]), 5, 3):
+        part = {name: tensor[:labels] if name.startswith(("label_", "span_", "sample_")) else tensor
+                for name, tensor in tensors.items()}  # fmt: skip
+        padded = part if capacity is None else pad_labels(part, capacity)
+        found.append(total(network, padded).item())
+        assert found[-1] == pytest.approx(total(model_and_batch(family, head)[0], part).item(), rel=1e-6)
+    return found
+
+
+@pytest.mark.filterwarnings(*TRACER)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_head_is_one_graph_for_all_numbers_of_labels(family):
+    torch._dynamo.reset()
+    padded, counter = CompileCounter(), CompileCounter()
+    graphs_of_heads(family, None, 32, padded)
+    assert padded.frame_count == 1
+    torch._dynamo.reset()
+    graphs_of_heads(family, None, None, counter)
+    assert counter.frame_count > 1
+
+
+@pytest.mark.filterwarnings(*TRACER)
+@pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
+def test_every_head_that_reads_labelled_places_is_one_graph(head):
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    graphs_of_heads("encoder", head, 40, counter)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.filterwarnings(*TRACER)
+def test_heads_of_all_tokens_and_of_rows_are_left_as_they_are():
+    network = built("encoder", heads={"masked_lm": {}, "token": {}, "sentence": {}})
+    compile_heads(network, backend="eager")
+    assert [name for name, head in network.heads.items() if "forward" in vars(head)] == ["masked_lm"]
+    assert isinstance(network.heads["token"], Head)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(*TRACER)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_layers_and_head_by_inductor_are_compiled_once(family):
+    """Training steps with other numbers of labels each: no graph is built again, and losses are those of eager."""
+    torch._dynamo.reset()
+    layers, heads = CompileCounterWithBackend("inductor"), CompileCounterWithBackend("inductor")
+    plain, compiled = built(family), built(family)
+    compile_layers(compiled, backend=layers)
+    compile_heads(compiled, backend=heads)
+    graphs = []
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.05) for network in (plain, compiled)]
+    for step, labels in enumerate((8, 3, 6, 1, 0, 7)):
+        tensors = batch_for(family, seed=step, lengths=[11, 9, 7, 10])
+        tensors |= {name: tensors[name][:labels] for name in ("label_index", "label_ids")}
+        losses = [total(plain, tensors), total(compiled, pad_labels(tensors, 16))]
+        for loss, optimizer in zip(losses, optimizers, strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-5)
+        graphs.append((layers.frame_count, heads.frame_count))
+    assert graphs == [graphs[0]] * 6
+    assert heads.frame_count == 1

@@ -1,0 +1,116 @@
+"""Layers that are computed again, or compiled: the same losses and gradients."""
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+from torch.autograd.graph import saved_tensors_hooks
+
+from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.registry import find, names
+from tests.model.small_models import FAMILIES, batch_for, built, total
+
+DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
+
+
+def trained_once(network, tensors):
+    """The loss, the gradients, and the number of values that were kept for the backward pass."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.numel()
+        return tensor
+
+    torch.manual_seed(3)
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = total(network, tensors)
+    loss.backward()
+    gradients = [parameter.grad.clone() for parameter in network.parameters()]
+    return loss, gradients, sum(kept.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
+    tensors = batch_for(family, rows=8)
+    loss, gradients, kept = trained_once(built(family, dropout=DROPOUT), tensors)
+    network = built(family, dropout=DROPOUT)
+    recompute_layers(network)
+    again, others, fewer = trained_once(network, tensors)
+    assert torch.equal(again, loss)
+    assert all(map(torch.equal, others, gradients))
+    assert fewer < 0.6 * kept
+
+
+def test_an_evaluation_recomputes_nothing():
+    network = built("encoder")
+    recompute_layers(network)
+    network.eval()
+    expected = total(built("encoder").eval(), batch_for("encoder"))
+    assert torch.equal(total(network, batch_for("encoder")), expected)
+
+
+@pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
+    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_layer_is_one_graph_also_where_it_is_recomputed(family):
+    """`fullgraph` makes every graph break an error; the backend "eager" runs the traced graph as it is."""
+    tensors = batch_for(family)
+    loss, gradients, _ = trained_once(built(family), tensors)
+    network = built(family)
+    compile_layers(network, backend="eager")
+    recompute_layers(network)
+    again, others, _ = trained_once(network, tensors)
+    assert torch.equal(again, loss)
+    assert all(map(torch.equal, others, gradients))
+
+
+COMPILED = [family for family in names("clozeline.model.families") if find("clozeline.model.families", family).compiled]
+WARNINGS = pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
+    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+
+
+def steps_and_evaluations(family, networks, shapes):
+    """Losses of each network in training and in evaluation, of batches without and with padding."""
+    for seed, (rows, columns) in enumerate(shapes):
+        for lengths in ([columns] * rows, None):
+            tensors = batch_for(family, seed=seed, rows=rows, columns=columns, lengths=lengths)
+            for training in (True, False):
+                found = []
+                for network in networks:
+                    network.train(training)
+                    with torch.set_grad_enabled(training):
+                        found.append(sum(loss.total for loss in network(tensors).values()))
+                    if training:
+                        found[-1].backward()
+                yield found
+
+
+@WARNINGS
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[] if name == "encoder_decoder" else pytest.mark.slow) for name in COMPILED]
+)
+def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family):
+    """Each shape but the first ones is read by graphs that are there: it is no reason to compile again."""
+    torch.compiler.reset()  # else the graphs of other tests count
+    plain, network, counter = built(family), built(family), CompileCounter()
+    compile_layers(network, backend=counter)
+    compile_heads(network, backend="eager")
+    for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9), (2, 13), (1, 7)]):
+        assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
+    graphs = counter.frame_count
+    for compiled, expected in steps_and_evaluations(family, (network, plain), [(5, 8), (1, 12), (6, 14)]):
+        assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert counter.frame_count == graphs
+
+
+@pytest.mark.slow
+@WARNINGS
+@pytest.mark.parametrize("family", COMPILED)
+def test_layers_compiled_for_a_processor_train_and_evaluate(family):
+    torch.compiler.reset()
+    plain, network = built(family), built(family)
+    compile_layers(network)
+    for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9)]):
+        assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)

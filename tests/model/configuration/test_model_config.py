@@ -1,0 +1,167 @@
+"""Configurations that contradict themselves are refused in words."""
+
+import dataclasses
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.registry import find, names
+from tests.model.small_models import small_config
+from tests.temporary_module import temporary_module
+
+OPTIONS = [find("clozeline.model.families", name).Options for name in names("clozeline.model.families")]
+FAMILY = """
+    from pydantic.dataclasses import dataclass
+
+    from model.config import STRICT, ModelConfig
+    from model.families.encoder import Encoder
+
+
+    class WithOptions(Encoder):
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options(ModelConfig):
+            sizes: tuple[int, ...] = ()
+"""
+
+
+def disentangled(kind="none", **chosen):
+    return {"position": {"kind": kind, "disentangled": chosen}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention_heads": 5}, "5 heads do not divide dim 24"),
+        ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
+        ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
+        ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
+        ({"family": "encodr"}, "got 'encodr'"),
+        ({"heads": {"masked": 1.0}}, "got 'masked'"),
+        ({"heads": {}}, "at least one"),
+        ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
+        ({"heads": {"masked_lm": {"weight": 1.0, "normalise": "rows"}}}, "'label' or 'row'"),
+        ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
+        ({"heads": {"sentence": {"group_size": 4}}}, "it reads transform, weight"),
+        ({"heads": {"similarity": {"group_size": 1}}}, "greater than or equal to 2"),
+        ({"heads": {"similarity": {"negatives": "all"}}}, "'other' or 'both'"),
+        ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),
+        ({"decoder_layers": 2}, "only an encoder_decoder"),
+        ({"decoder_ffn_dim": 2}, "decoder_ffn_dim: only an encoder_decoder"),
+        ({"decoder_dim": 24}, "decoder_dim: only an encoder_decoder"),
+        ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
+        ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
+        ({"first_norm": False}, "first_norm: only norm_place 'pre'"),
+        (
+            {
+                "position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 8}},
+                "head_dim": 2,
+            },
+            "dynamic needs head_dim 4 or more, got 2",
+        ),
+        ({"dim": 2**40}, "less than or equal to 1048576"),
+        (disentangled(position_to_content=False, content_to_position=False), "both, got neither"),
+        (disentangled(buckets=8, max_distance=5), "max_distance: expected 6 or more, got 5"),
+        (disentangled(convolution=4), "an odd number of tokens, got 4"),
+        (disentangled(convolution=3, mask_decoder=2) | {"layers": 1}, "need unshared layers each"),
+        (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "unshared layers"),
+        (disentangled(mask_decoder=2) | {"norm_place": "pre"}, "norm_place post"),
+        (disentangled(kind="rope"), "learned, sinusoidal or none beside it, got 'rope'"),
+        (disentangled() | {"family": "decoder"}, "expected an encoder"),
+        (disentangled() | {"kv_heads": 2}, "as many kv_heads as attention_heads"),
+        ({"norm": "batch"}, "'layer' or 'rms'"),
+        ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
+        ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
+        ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
+        ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
+        ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
+        ({"share": ShareConfig(stacks=True)}, "expected an encoder_decoder with as many layers in both stacks"),
+    ],
+)
+def test_contradictions_are_named(changes, message):
+    with pytest.raises(ValidationError) as caught:
+        small_config("encoder", **changes)
+    assert message in str(caught.value)
+
+
+def test_stacks_of_different_depths_cannot_be_one():
+    with pytest.raises(ValidationError, match="layers 2 and decoder_layers 3"):
+        small_config("encoder_decoder", share=ShareConfig(stacks=True))
+
+
+def test_only_encoders_have_languages():
+    with pytest.raises(ValidationError, match="only an encoder reads them"):
+        small_config("decoder", languages=2)
+
+
+def test_unknown_keys_are_errors():
+    with pytest.raises(ValidationError, match="width"):
+        TypeAdapter(ModelConfig).validate_python({"family": "encoder", "width": 3})
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_family_has_keys_of_its_own(tmp_path, strict):
+    """Read from JSON or YAML, checked as strictly as the shared ones, and written again."""
+    plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
+    with temporary_module("clozeline.model.families", "with_options", FAMILY, tmp_path):
+        given = json.dumps(plain | {"family": "with_options", "sizes": [3, 4]})
+        config = TypeAdapter(ModelConfig).validate_json(given, strict=strict)
+        assert config.sizes == (3, 4)
+        assert TypeAdapter(ModelConfig).validate_python(json.loads(given)) == config
+        assert json.dumps(TypeAdapter(type(config)).dump_python(config, mode="json")) == given
+        for wrong in ({"sizes": ["3"]}, {"size": [3]}, {"attention_heads": 5}):
+            with pytest.raises(ValidationError, match=next(iter(wrong))):
+                TypeAdapter(ModelConfig).validate_python(json.loads(given) | wrong)
+    with pytest.raises(ValidationError, match="sizes"):
+        TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
+
+
+@pytest.mark.parametrize("schema", [ModelConfig, *OPTIONS])
+def test_every_field_is_described(schema):
+    for name in vars(schema)["__annotations__"].keys() & schema.__pydantic_fields__.keys():
+        assert schema.__pydantic_fields__[name].description, name
+
+
+def test_special_ids_must_lie_in_the_vocabulary():
+    with pytest.raises(ConfigurationError, match="'mask': 37"):
+        build_model(small_config("encoder"), 37, {"pad": 0, "mask": 37})
+
+
+def test_a_decoder_may_have_sizes_of_its_own():
+    config = small_config("encoder_decoder", decoder_attention_heads=2, decoder_ffn_dim=7, head_dim=None)
+    assert (config.decoder.layers, config.decoder.attention_heads, config.decoder.ffn_dim) == (3, 2, 7)
+    assert config.decoder.head_width == 12
+    alike = small_config("encoder_decoder").decoder
+    assert (alike.attention_heads, alike.ffn_dim) == (4, 40)
+    with pytest.raises(ValidationError, match="decoder_attention_heads: 5 heads do not divide dim 24"):
+        small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
+    with pytest.raises(ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"):
+        small_config("encoder_decoder", decoder_attention_heads=3, kv_heads=2)
+
+
+def test_a_decoder_of_another_width_needs_a_connector():
+    narrow = small_config("encoder_decoder", decoder_dim=12, connector=ConnectorConfig(), head_dim=None).decoder
+    assert (narrow.dim, narrow.embedding_width, narrow.head_width) == (12, 24, 3)
+    with pytest.raises(ValidationError, match="decoder_dim: a decoder of width 12 cannot attend to states of width 24"):
+        small_config("encoder_decoder", decoder_dim=12)
+    with pytest.raises(ValidationError, match="decoder_attention_heads: 4 heads do not divide dim 18"):
+        small_config("encoder_decoder", decoder_dim=18, connector=ConnectorConfig(), head_dim=None)
+    alike = {"decoder_dim": 24, "decoder_layers": 2, "share": ShareConfig(stacks=True)}
+    with pytest.raises(ValidationError, match=r"share.stacks: both stacks have one size; remove decoder_dim"):
+        small_config("encoder_decoder", **alike)
+
+
+def test_global_layers_lie_a_period_apart():
+    config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
+    assert [config.is_local(layer) for layer in range(7)] == [False, True, True, False, True, True, False]
+    assert not small_config("encoder").is_local(1)
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small_config("encoder").dim = 3

@@ -1,0 +1,167 @@
+"""Continuations against whole rows read again at each step, and against transformers' own generation."""
+
+import pytest
+import torch
+
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.decoding.sampling import draw, probabilities, uniform
+from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.generate import generate
+from tests.model.layers.test_cache import KINDS
+from tests.model.layers.test_cache import perturbed as perturbed_once
+from tests.model.model_peers import PEERS, PLACES, Size
+
+SIZES = [
+    pytest.param(Size(dim=50, heads=5, kv_heads=1, head_dim=6, ffn=33, layers=2, decoder_layers=3), id="odd"),
+    pytest.param(
+        Size(dim=24, heads=4, kv_heads=2, head_dim=6, ffn=40, layers=3, decoder_layers=2),
+        id="three layers",
+        marks=pytest.mark.slow,
+    ),
+]
+PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
+START = {"decoder": {}, "encoder_decoder": {"decoder_start": 0}}
+
+
+def perturbed(family, **changes):
+    """A model with random weights that does not repeat one token for ever."""
+    network = perturbed_once(family, **changes)
+    for parameter in network.parameters():
+        parameter.data = 2 * parameter.data if parameter.ndim > 1 else parameter.data
+    return network
+
+
+def read_anew(network, prompt, tokens, choose, prefix=False, decoder_start=None):
+    """The continuation of one prompt, its whole row read at every step."""
+    row, side = (list(prompt), "") if decoder_start is None else ([decoder_start], "decoder_")
+    given = {} if decoder_start is None else tensors_of(prompt, "")
+    if prefix:
+        given["prefix_length"] = torch.tensor([len(prompt)])
+    found = []
+    for step in range(tokens):
+        with torch.no_grad():
+            scores = network.logits(given | tensors_of(row, side))["lm"][:, -1]
+        found.append(choose(scores, step))
+        row.append(found[-1])
+    return found
+
+
+def tensors_of(row, side):
+    return {
+        f"{side}input_ids": torch.tensor([row]),
+        f"{side}position_ids": torch.arange(len(row))[None],
+        f"{side}lengths": torch.tensor([len(row)]),
+    }
+
+
+def greedy(scores, step):
+    return int(scores.argmax())
+
+
+@pytest.mark.parametrize("family", START)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_is_what_it_is_alone_without_a_cache(family, kind):
+    network = perturbed(family, position=KINDS[kind])
+    found = generate(network, PROMPTS, Decoding(max_tokens=9), **START[family])
+    for prompt, continuation in zip(PROMPTS, found, strict=True):
+        assert continuation == Continuation(read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens")
+    assert_varied([continuation.ids for continuation in found])
+
+
+def test_a_prefix_is_read_in_both_directions():
+    network = perturbed("decoder", position=KINDS["t5"])
+    found = generate(network, PROMPTS, Decoding(max_tokens=9), prefix=True)
+    for prompt, continuation in zip(PROMPTS, found, strict=True):
+        assert continuation.ids == read_anew(network, prompt, 9, greedy, prefix=True)
+    assert found != generate(network, PROMPTS, Decoding(max_tokens=9))
+
+
+@pytest.mark.parametrize("family", START)
+def test_draws_depend_on_seed_row_and_step_alone(family):
+    network, decoding = (
+        perturbed(family),
+        Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7),
+    )
+    together = generate(network, PROMPTS, decoding, **START[family])
+    for row, prompt in enumerate(PROMPTS):
+        torch.manual_seed(row)
+        assert generate(network, [prompt], decoding, rows=[row], **START[family]) == [together[row]]
+
+        def drawn(scores, step, row=row):
+            return int(draw(probabilities(scores, 1.5, 20, 0.95), [uniform(7, row, step)]))
+
+        assert together[row].ids == read_anew(network, prompt, 9, drawn, **START[family])
+    assert together != generate(
+        network, PROMPTS, Decoding(max_tokens=9, mode="sample", temperature=1.5, seed=8), **START[family]
+    )
+    alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
+    assert alike[0] == alike[1] != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
+
+
+def test_a_low_temperature_and_few_tokens_are_greedy():
+    network = perturbed("decoder")
+    expected = generate(network, PROMPTS, Decoding(max_tokens=6))
+    for choice in ({"temperature": 1e-4}, {"temperature": 2.0, "top_k": 1}, {"temperature": 2.0, "top_p": 1e-9}):
+        assert generate(network, PROMPTS, Decoding(max_tokens=6, mode="sample", **choice)) == expected
+
+
+def varied(pair):
+    """The two models with larger matrices and smaller biases, so that they do not repeat one token for ever."""
+    for network in (pair.ours, pair.theirs):
+        for name, parameter in network.named_parameters():
+            shift = float(name.endswith("bias"))
+            parameter.data = parameter.data - shift if parameter.ndim == 1 else 2 * parameter.data
+    return pair
+
+
+def assert_varied(rows):
+    assert len({token for row in rows for token in row}) > 1
+    assert len({tuple(row) for row in rows}) > 2
+
+
+def peer_tokens(pair, prompts, tokens):
+    """Return the greedy text of transformers, without a cache; decoders get shorter prompts padded on the left."""
+    width = max(map(len, prompts))
+    paired = pair.ours.config.family == "encoder_decoder"
+    pads = [[0] * (width - len(prompt)) for prompt in prompts]
+    ids = torch.tensor([prompt + pad if paired else pad + prompt for prompt, pad in zip(prompts, pads, strict=True)])
+    options = {"do_sample": False, "use_cache": False, "pad_token_id": 0, "eos_token_id": None}
+    found = pair.theirs.generate(ids, attention_mask=(ids != 0).long(), max_new_tokens=tokens, **options)
+    return [row.tolist() for row in found[:, 1 if paired else width :]]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("peer", ["gpt2", "llama", "t5", "t5_v1_1", "bart"])
+def test_greedy_tokens_equal_those_of_transformers(peer, size):
+    pair = varied(PEERS[peer](size))
+    start = {} if pair.ours.config.family == "decoder" else {"decoder_start": 2 if peer == "bart" else 0}
+    expected = peer_tokens(pair, PROMPTS, 12)
+    found = generate(pair.ours, PROMPTS, Decoding(max_tokens=12), **start)
+    assert [continuation.ids for continuation in found] == expected
+    assert_varied(expected)
+
+
+def test_a_row_ends_by_a_token_a_number_or_the_table():
+    network = perturbed("decoder", position=PositionConfig(maximum=8))
+    free = generate(network, PROMPTS, Decoding(max_tokens=40))
+    assert [len(continuation.ids) for continuation in free] == [2, 8, 6, 4], "the last token needs no place"
+    assert {continuation.stop for continuation in free} == {"positions"}
+    assert [row.stop for row in generate(network, PROMPTS, Decoding(max_tokens=2))] == ["max_tokens"] * 4
+    assert [row.stop for row in generate(network, PROMPTS, Decoding(max_tokens=3))] == [
+        "positions",
+        *["max_tokens"] * 3,
+    ]
+    end = free[1].ids[4]
+    for continuation, ended in zip(
+        free, generate(network, PROMPTS, Decoding(max_tokens=40), end_ids={end}), strict=True
+    ):
+        if end in continuation.ids:
+            assert ended == Continuation(continuation.ids[: continuation.ids.index(end)], "end")
+        else:
+            assert ended == continuation
+    assert generate(network, [], Decoding()) == []
+
+
+def test_places_fit_the_table():
+    assert PositionConfig(maximum=PLACES).limit == PLACES
+    assert PositionConfig(kind="rope").limit is None

@@ -1,0 +1,271 @@
+"""Initial weights: functions of seed, name and shape alone, with the moments that the papers give."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import xxhash
+import yaml
+from pydantic import TypeAdapter
+from torch import nn
+
+from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.layer import InitConfig, ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.initialization import laws
+from clozeline.model.parameters.initial_values import own_generator
+from clozeline.registry import names
+from tests.model.small_models import SPELLINGS, VOCABULARY, built, small_config
+
+PRESETS = Path(__file__).parents[2] / "configs" / "models"
+TWO_HEADS = {"masked_lm": 1.0, "sentence": 2.0}
+EVERY_FAMILY = names("clozeline.model.families")
+
+
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_the_seed_decides_the_weights(family):
+    first, again, other = built(family, 1).state_dict(), built(family, 1).state_dict(), built(family, 2).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["family.tokens.weight"], other["family.tokens.weight"])
+
+
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_a_weight_depends_on_its_name_and_not_on_what_is_built_beside_it(family):
+    """One more layer, and torch's own generator in another state: the others keep their bits."""
+    few = build_model(small_config(family, layers=2), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    torch.manual_seed(99)
+    torch.rand(5)
+    more = build_model(small_config(family, layers=3), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    alike = [name for name in few if few[name].shape == more[name].shape]
+    same = [name for name in alike if torch.equal(few[name], more[name])]
+    assert len(alike) > len(few) / 2
+    assert same == alike
+
+
+def test_a_weight_is_drawn_from_the_generator_of_its_name():
+    network = build_model(small_config("encoder", init=InitConfig(std=0.5)), 37, {"pad": 0}, seed=7)
+    for name in ("family.tokens.weight", "family.stack.layers.1.attention.body.key.weight"):
+        found = dict(network.named_parameters())[name]
+        generator = torch.Generator().manual_seed(xxhash.xxh3_64(f"7 {name}".encode()).intdigest() // 2)
+        assert torch.equal(found, 0.5 * torch.randn(found.shape, generator=generator))
+
+
+def deviations(family, **changes):
+    torch.manual_seed(0)
+    sizes = {"dim": 256, "ffn_dim": 512, "attention_heads": 4, "kv_heads": None, "layers": 2}
+    network = build_model(small_config(family, **(sizes | changes)), 400, {})
+    return {name: parameter.std().item() for name, parameter in network.named_parameters()}, network
+
+
+def test_normal_initialisation():
+    found, network = deviations("encoder", emb_norm=True)
+    for name, parameter in network.named_parameters():
+        if parameter.ndim == 1:
+            assert parameter.eq(1.0 if "norm.weight" in name else 0.0).all(), name
+        elif parameter.numel() > 10000:
+            assert found[name] == pytest.approx(0.02, rel=0.05), name
+
+
+def test_embedding_tables_may_have_a_deviation_of_their_own():
+    init = InitConfig(std=0.02, embedding_std=0.3)
+    found, _ = deviations("encoder", init=init, position=PositionConfig(maximum=99), languages=200)
+    tables = ("family.tokens", "family.languages", "family.stack.position.table")
+    assert [found[f"{name}.weight"] for name in tables] == [pytest.approx(0.3, rel=0.05)] * 3
+    assert found["heads.masked_lm.transform.weight"] == pytest.approx(0.02, rel=0.05)
+
+
+def test_projections_into_the_residual_are_scaled():
+    found, _ = deviations("decoder", init=InitConfig(std=0.02, scale_residual=True))
+    layer = "family.stack.layers.1"
+    assert found[f"{layer}.attention.body.out.weight"] == pytest.approx(0.02 / 4**0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.down.weight"] == pytest.approx(0.02 / 4**0.5, rel=0.05)
+    assert found[f"{layer}.attention.body.query.weight"] == pytest.approx(0.02, rel=0.05)
+    assert found["family.tokens.weight"] == pytest.approx(0.02, rel=0.05)
+
+
+def test_t5_initialisation():
+    position = PositionConfig(kind="t5", buckets=1024, max_distance=2000)
+    found, _ = deviations("encoder_decoder", head_dim=32, tied=False, position=position)
+    layer = "family.decoder.layers.2"
+    for block in ("attention", "cross"):
+        assert found[f"{layer}.{block}.body.query.weight"] == pytest.approx((256 * 32) ** -0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.key.weight"] == pytest.approx(256**-0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.value.weight"] == pytest.approx(256**-0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.out.weight"] == pytest.approx(128**-0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.up.weight"] == pytest.approx(256**-0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.down.weight"] == pytest.approx(512**-0.5, rel=0.05)
+    assert found["family.encoder.position.table.weight"] == pytest.approx(256**-0.5, rel=0.05)
+    assert found["family.tokens.weight"] == pytest.approx(1.0, rel=0.05)
+    assert found["heads.lm.projection.weight"] == pytest.approx(256**-0.5, rel=0.05)
+
+
+def test_t5_initialisation_of_a_decoder_of_another_width():
+    sizes = {"dim": 64, "decoder_dim": 400, "connector": {}, "tied": False, "head_dim": 32}
+    found, _ = deviations("encoder_decoder", **sizes)
+    for stack, width in (("encoder", 64), ("decoder", 400)):
+        assert found[f"family.{stack}.layers.0.attention.body.key.weight"] == pytest.approx(width**-0.5, rel=0.05)
+        query = found[f"family.{stack}.layers.0.attention.body.query.weight"]
+        assert query == pytest.approx((width * 32) ** -0.5, rel=0.05)
+    assert found["family.decoder.layers.0.cross.body.key.weight"] == pytest.approx(400**-0.5, rel=0.05)
+    assert found["family.connector.leave.weight"] == pytest.approx(64**-0.5, rel=0.05)
+    assert found["heads.lm.projection.weight"] == pytest.approx(400**-0.5, rel=0.05)
+
+
+def test_nothing_is_drawn_beyond_the_cutoff():
+    init = InitConfig(std=0.02, cutoff=2.0, scale_residual=True)
+    found, network = deviations("encoder", init=init, position=PositionConfig(maximum=8))
+    truncated = 0.02 * 0.8796  # the deviation of a normal distribution that is cut off at two of its own
+    small = truncated / 4**0.5
+    layer = "family.stack.layers.1"
+    for name, deviation in {
+        "family.tokens.weight": truncated,
+        f"{layer}.attention.body.query.weight": truncated,
+        f"{layer}.attention.body.out.weight": small,
+        "heads.masked_lm.transform.weight": small,
+    }.items():
+        assert found[name] == pytest.approx(deviation, rel=0.03), name
+        assert network.get_parameter(name).abs().max() <= 2 * 0.02 * deviation / truncated + 1e-6
+
+
+def weights_of(family, **changes):
+    return dict(built(family, **changes).named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("family", "one", "other", "apart"),
+    [
+        ("encoder_decoder", {"tied": True}, {"tied": False}, {"heads.lm.projection.weight"}),
+        ("encoder_decoder", {"decoder_layers": 2}, {"decoder_layers": 2, "share": ShareConfig(stacks=True)}, None),
+        ("encoder", {"layers": 2}, {"layers": 3}, None),
+        ("encoder", {"share": ShareConfig(groups=1)}, {"share": ShareConfig()}, None),
+        ("encoder", {"heads": TWO_HEADS}, {"heads": dict(reversed(TWO_HEADS.items()))}, set()),
+        ("replaced_tokens", {"embedding_sharing": "all"}, {"embedding_sharing": "disentangled"}, None),
+    ],
+    ids=["tied", "shared stacks", "depth", "shared layers", "order of heads", "shared embeddings"],
+)
+def test_parts_that_both_models_have_are_equal(family, one, other, apart):
+    """Sharing, other parts and the order of building change no value; `apart`: the names that one model has alone."""
+    here, there = weights_of(family, **one), weights_of(family, **other)
+    both = here.keys() & there.keys()
+    assert len(both) > 5
+    for name in both:
+        assert torch.equal(here[name], there[name]), name
+    if apart is not None:
+        assert here.keys() ^ there.keys() == apart
+
+
+def test_parameters_of_one_shape_differ():
+    weights = weights_of("encoder")
+    squares = [weight for weight in weights.values() if weight.shape == (24, 24)]
+    assert len(squares) == 9
+    assert len({tuple(weight[0].tolist()) for weight in squares}) == 9
+
+
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_nothing_else_in_the_process_decides_a_value(family):
+    first = weights_of(family)
+    torch.manual_seed(12345)
+    second = dict(build_model(small_config(family), VOCABULARY, {"pad": 0}, SPELLINGS, seed=0).named_parameters())
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(3))
+
+    with pytest.raises(
+        NotImplementedError, match=r"Scale: no law .* parameter gain; declare it in a method `initial_w"
+    ):
+        laws(Scale(), small_config("encoder"))
+
+
+def on_meta(config):
+    with torch.device("meta"):
+        return Model(config, 1024)
+
+
+def wide_normal(std, tables=None):
+    """The deviation of each kind of parameter where all matrices are alike."""
+    return lambda name, model: (tables or std) if name.endswith(TABLES) else std
+
+
+def residual(depth, cut=1.0):
+    """GPT-2 (Radford et al. 2019 §2.3): projections into the residual stream by 1 / sqrt(2 x layers)."""
+    into = ("attention.body.out.weight", "feed_forward.body.down.weight", "masked_lm.transform.weight")
+    return lambda name, model: 0.02 * cut * ((2 * depth) ** -0.5 if name.endswith(into) else 1.0)
+
+
+def t5(name, model):
+    """Raffel et al., appendix of the code: fan-in, and queries with the factor that the scores lack."""
+    config, kind = model.config, name.rpartition(".body.")[2]
+    heads = config.attention_heads * config.head_width
+    if name == "family.tokens.weight":
+        return 1.0
+    by_part = {"query.weight": (config.dim * config.head_width) ** -0.5, "out.weight": heads**-0.5}
+    return by_part.get(kind, config.ffn_dim**-0.5 if kind == "down.weight" else config.dim**-0.5)
+
+
+def elmo(name, model):
+    config = model.config
+    if ".highways." in name:
+        return sum(count for _, count in config.filters) ** -0.5
+    if ".convolutions." in name:
+        return 0.05 / 3**0.5
+    cells = name.endswith((".input", ".recurrent", ".projection")) and ".words." not in name
+    return config.cell_dim**-0.5 / 3**0.5 if cells else 0.044
+
+
+def awd_lstm(name, model):
+    """Uniform up to 1 / sqrt(width) of the layer; the table as if uniform up to 0.1."""
+    if name.endswith((".input", ".recurrent")):
+        return model.get_parameter(name.rpartition(".")[0] + ".recurrent").shape[1] ** -0.5 / 3**0.5
+    return 0.1 / 3**0.5
+
+
+def vector(name):
+    """The value in each quarter of a vector: open forget gates, closed highways, gains of 1, biases of 0."""
+    if name.endswith(".weight"):
+        return [1.0, 1.0, 1.0, 1.0]
+    if ".highways." in name:
+        return [0.0, 0.0, -2.0, -2.0]
+    return [0.0, 1.0, 0.0, 0.0] if re.search(r"layers\.\d+\.bias$", name) else [0.0, 0.0, 0.0, 0.0]
+
+
+DRAWN_VECTORS = ("content_bias", "position_bias", "segment_bias", "unknown")
+TABLES = ("tokens.weight", "position.table.weight", "types.weight", "languages.weight")
+CUT = 0.8796  # the deviation of a normal distribution that is cut off at two of its own
+EXPECTED = {
+    **dict.fromkeys((path.stem for path in PRESETS.glob("t5_*.yaml")), t5),
+    **{f"gpt2_{size}": residual(layers) for size, layers in (("small", 12), ("medium", 24), ("large", 36), ("xl", 48))},
+    **{f"gpt3_{size}": residual(layers) for size, layers in (("125m", 12), ("350m", 24), ("760m", 24))},
+    **{f"gpt3_{size}": residual(layers) for size, layers in (("2_7b", 32), ("6_7b", 32), ("175b", 96))},
+    "modernbert_base": residual(22, CUT),
+    "modernbert_large": residual(28, CUT),
+    "xlm_en_2048": wide_normal(0.02, 2048**-0.5),
+    "xlm_xnli15_1024": wide_normal(0.02, 1024**-0.5),
+    "xlm_100_1280": wide_normal(0.02, 1280**-0.5),
+    "mass": wide_normal(0.02, 1024**-0.5),
+    "elmo": elmo,
+    "awd_lstm": awd_lstm,
+}
+"""Deviations that papers give; the other presets have 0.02 for every matrix and table (arXiv 1810.04805)."""
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in PRESETS.glob("*.yaml")))
+def test_moments_of_presets(name):
+    """Each law of a preset, drawn into 6,144 places: mean, deviation, and for vectors the constant."""
+    config = TypeAdapter(ModelConfig).validate_python(yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+    model = on_meta(config)
+    expected = EXPECTED.get(name, wide_normal(0.02))
+    for parameter, law in laws(model, config).items():
+        values = torch.empty(6144)
+        law(values, own_generator(0, parameter))
+        if model.get_parameter(parameter).ndim == 1 and not parameter.endswith(DRAWN_VECTORS):
+            assert values.view(4, -1)[:, [0, -1]].tolist() == [[value] * 2 for value in vector(parameter)], parameter
+            continue
+        assert values.std().item() == pytest.approx(expected(parameter, model), rel=0.05), parameter
+        assert abs(values.mean().item()) < 5 * expected(parameter, model) / 6144**0.5, parameter

@@ -1,0 +1,56 @@
+import re
+from collections.abc import Sequence
+
+from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.word_tokens import word_tokens
+from tests.pipeline.clean.filters.documents import documents
+
+
+def test_the_worked_example_of_repetition():
+    text = ("the same words again " * 40).strip()
+    assert len(text) == 839
+    verdict = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics(text), "en")
+    assert (verdict.reason, verdict.detail) == ("top_2_gram", f"{320 / 839:.3f} > 0.2")
+
+
+def shares(text: str, n_top: Sequence[int], n_duplicate: Sequence[int]) -> dict[str, float]:
+    """Every measure by plain loops."""
+    found: dict[str, float] = {}
+    for name, pieces in (("para", re.split(r"\n{2,}", text.strip())), ("line", re.split(r"\n+", text.strip()))):
+        copies = [piece for place, piece in enumerate(pieces) if piece in pieces[:place]]
+        found[f"dup_{name}_frac"] = len(copies) / len(pieces)
+        found[f"dup_{name}_char_frac"] = sum(map(len, copies)) / max(1, len(text))
+    tokens = word_tokens(text)
+    for n in n_top:
+        grams = [" ".join(tokens[place : place + n]) for place in range(len(tokens) - n + 1)]
+        best = max(map(grams.count, grams), default=0)
+        first = next((gram for gram in grams if grams.count(gram) == best), "")
+        found[f"top_{n}_gram"] = len(first) * best / max(1, len(text))
+    for n in n_duplicate:
+        seen, place, characters = set(), 0, 0
+        while place <= len(tokens) - n:
+            gram = tuple(tokens[place : place + n])
+            characters += sum(map(len, gram)) if gram in seen else 0
+            place += n if gram in seen else 1
+            seen.add(gram)
+        found[f"duplicated_{n}_n_grams"] = characters / max(1, len(text))
+    return found
+
+
+def test_the_first_measure_over_its_threshold_is_the_reason() -> None:
+    options = GopherRepetition.Options()
+    thresholds = {"dup_para_frac": options.paragraphs, "dup_para_char_frac": options.paragraph_chars,
+                  "dup_line_frac": options.lines, "dup_line_char_frac": options.line_chars}  # fmt: skip
+    thresholds |= {f"top_{n}_gram": value for n, value in options.top_ngrams.items()}
+    thresholds |= {f"duplicated_{n}_n_grams": value for n, value in options.duplicate_ngrams.items()}
+    judge, reasons = GopherRepetition(options).judge, set()
+    for text in [one for one in documents(150, seed=6) if len(one) < 4000]:
+        measured = shares(text, list(options.top_ngrams), list(options.duplicate_ngrams))
+        over = [reason for reason, threshold in thresholds.items() if measured[reason] > threshold]
+        verdict = judge(TextStatistics(text), "en")
+        assert verdict.reason == (over[0] if over else ""), text
+        if over:
+            assert verdict.detail == f"{measured[over[0]]:.3f} > {thresholds[over[0]]}"
+        reasons.add(verdict.reason)
+    assert len(reasons) >= 6

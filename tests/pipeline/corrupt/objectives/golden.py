@@ -1,0 +1,59 @@
+"""Golden bytes of the objectives: `python -m tests.pipeline.objectives.golden` adds those of new versions.
+
+Run it with `make objectives` after an objective was added, or its VERSION raised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clozeline import registry
+from tests.pipeline.corrupt.objectives.runner import wide
+from tests.pipeline.corruption_cases import samples, vocabulary
+
+__all__ = ["GOLDEN", "digest", "golden", "write_golden"]
+
+GOLDEN: Final = Path(__file__).parent / "golden.json"
+
+
+def digest(name: str) -> str:
+    """Return the hash of 20 examples of each of two variants: every array, its type and its name."""
+    objective = wide(name, vocabulary(1000))
+    rows = samples([64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6)
+    found = hashlib.sha256()
+    for variant in (0, 1):
+        examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
+        found.update(skips.tobytes())
+        for column, ragged in sorted(examples.columns.items()):
+            found.update(f"{column} {ragged.values.dtype.str}".encode())
+            found.update(ragged.values.tobytes() + ragged.offsets.tobytes())
+    return found.hexdigest()
+
+
+def golden(name: str) -> dict[str, Any]:
+    """Return the entry of an objective as it is now."""
+    return {"version": registry.find("clozeline.pipeline.corrupt.objectives", name).VERSION, "sha256": digest(name)}
+
+
+def write_golden(path: Path = GOLDEN) -> None:
+    """Write the entries of all objectives.
+
+    Raises:
+        ValueError: an objective gives other bytes under the same VERSION.
+    """
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = {name: golden(name) for name in registry.names("clozeline.pipeline.corrupt.objectives")}
+    for name, entry in found.items():
+        before = stored.get(name, entry)
+        if entry["version"] == before["version"] and entry != before:
+            raise ValueError(f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it")
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_golden()

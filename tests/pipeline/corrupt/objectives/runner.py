@@ -1,0 +1,116 @@
+"""Run an objective over sample rows: the objective, its examples, the keys of its draws, and why rows are skipped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.configuration.config import to_plain
+from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
+from clozeline.pipeline.rows import Example, Row, Rows
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import find
+from clozeline.seeding import kernel_keys
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import within_sigmas
+
+
+def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **options: Any) -> Objective:
+    """Return an objective whose rows may have 600 content tokens."""
+    fields = {field.name for field in dataclasses.fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
+    lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
+    return build_objective({"name": name, **lengths, **options}, words, label)
+
+
+def tolerates_specials(objective: Objective) -> bool:
+    """Position-selecting objectives read rows with separators; sequence-editing ones refuse them."""
+    rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
+    try:
+        objective.corrupt(rows, np.zeros(1, np.uint16), 1)
+    except ValueError:
+        return False
+    return True
+
+
+def variants_of(
+    objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
+) -> list[Example]:
+    """Return the examples of one sample under variants 0 .. count - 1."""
+    rows = one_sample(ids, sentence_starts, objective.vocabulary, count)
+    examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed=1)
+    assert not skips.any()
+    return list(examples)
+
+
+def reachable(examples: Sequence[Example], **wanted: Sequence[int]) -> bool:
+    """Return whether some variant has these features."""
+    return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
+
+
+def corrupt(objective: Objective, rows: Rows, variant: int | NDArray[Any] = 0, seed: int = 1) -> Rows:
+    """Return examples of rows that all can be corrupted, under one variant or one of each row."""
+    examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
+    assert not skips.any(), skips
+    return examples
+
+
+def reasons(objective: Objective, rows: Rows) -> list[str]:
+    """Return why each row is skipped; "none" for those that are not."""
+    return [Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]]
+
+
+def example_of(**features: Sequence[int]) -> Example:
+    """Return an example with these features alone."""
+    return Example({}, {name: np.array(values, np.uint16) for name, values in features.items()})
+
+
+def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Iterator[tuple[Any, Row, Example]]:
+    """Corrupt rows; yield the key of a row's draws, its sample and its example. Rows of specials only are skipped."""
+    variants = np.full(len(rows), variant, np.uint16)
+    examples, skips = objective.corrupt(rows, variants, seed)
+    keys = kernel_keys(seed, objective.label, rows.fixed["uid"], variants)
+    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
+        if skip:
+            assert objective.vocabulary.special[sample["ids"]].all()
+        else:
+            yield key, sample, example
+
+
+def masked(example: Example) -> tuple[list[int], ...]:
+    """Return the row, the places of its labels, and their ids."""
+    return tuple(example[name].tolist() for name in ("input_ids", "label_positions", "label_ids"))
+
+
+def at_labels(examples: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the tokens at the labels of all rows, and the ids of the labels."""
+    ids, places = examples.columns["input_ids"], examples.columns["label_positions"]
+    return ids.values[places.values + np.repeat(ids.offsets[:-1], places.lengths)], examples.columns["label_ids"].values
+
+
+def roles_are_plausible(written: NDArray[Any], original: NDArray[Any]) -> bool:
+    """Return whether 8 of 10 labels are masked, 1 of 10 is random, and 1 of 10 stays, by chance also a random one."""
+    total, same = len(written), 1 / len(WORDS.replaceable)
+    masks, kept = written == WORDS.specials["mask"], written == original
+    return (
+        within_sigmas(int(masks.sum()), total, 0.8)
+        and within_sigmas(int((~masks & ~kept).sum()), total, 0.1 * (1 - same))
+        and within_sigmas(int(kept.sum()), total, 0.1 * (1 + same))
+    )
+
+
+def shared_by_two_variants(objective: Objective, name: str) -> int:
+    """Return how many of the 9 places chosen in each of 4,000 rows of 60 tokens two variants share."""
+    rows, taken = samples([60] * 4000), np.zeros((4000, 62), np.bool_)
+    first, second = (corrupt(objective, rows, variant).columns[name].values for variant in (0, 1))
+    taken[np.repeat(np.arange(4000), 9), first] = True
+    return int(taken[np.repeat(np.arange(4000), 9), second].sum())
+
+
+def plain_options(objective: Objective) -> dict[str, Any]:
+    """Return resolved options."""
+    plain: dict[str, Any] = to_plain(objective.options)
+    return plain

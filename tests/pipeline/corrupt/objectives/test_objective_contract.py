@@ -1,0 +1,331 @@
+"""Promises of every objective, run over every file of the folder: a new file is tested the moment it exists."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline import registry
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import Objective, Skip
+from clozeline.pipeline.rows import Ragged, Rows
+from tests.pipeline.corrupt.objectives.golden import GOLDEN, digest, golden, write_golden
+from tests.pipeline.corrupt.objectives.runner import corrupt, plain_options, tolerates_specials, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabulary
+
+NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
+LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
+REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner"}
+
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def equal(first: Rows, second: Rows) -> bool:
+    def same(a: Any, b: Any) -> bool:
+        return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+    return all(same(first.fixed[name], second.fixed[name]) for name in first.fixed) and all(
+        same(first.columns[name].values, second.columns[name].values)
+        and same(first.columns[name].offsets, second.columns[name].offsets)
+        for name in first.columns
+    )
+
+
+def assert_undone(objective: Objective, rows: Rows, examples: Rows, skips: Any) -> None:
+    """Each example gives back the framed original, and a skipped row has an empty one."""
+    for sample, example, skip in zip(rows, examples, skips, strict=True):
+        if skip:
+            assert all(len(column) == 0 for column in example.columns.values())
+        elif objective.invertible:
+            assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
+def changed(first: Rows, second: Rows) -> np.ndarray:
+    """Rows that differ in any list column."""
+    return np.array(
+        [
+            any(not np.array_equal(a[name], b[name]) for name in first.columns)
+            for a, b in zip(first, second, strict=True)
+        ]
+    )
+
+
+@each
+def test_special_tokens_that_its_rows_hold_are_needed(name: str) -> None:
+    """Without one of them it, or its part, is refused; the message names the objective, the token and the way out."""
+    words = vocabulary(1000)
+    examples, _ = wide(name, words).corrupt(samples([64, 300], words), np.zeros(2, np.uint16), 1)
+    ids = [column.values for key, column in examples.columns.items() if "ids" in key]
+    written = set(np.concatenate(ids).tolist())
+    roles = [role for role, index in words.specials.items() if index in written]
+    for role in roles:
+        lacks = replace(words, specials={other: index for other, index in words.specials.items() if other != role})
+        message = rf"objective '\w+' \(\w+\) needs the special token '{role}'.*`tokenizer\.add: true`"
+        with pytest.raises(ConfigurationError, match=message):
+            wide(name, lacks)
+    if written & set(words.sentinels):
+        with pytest.raises(ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"):
+            wide(name, replace(words, sentinels=()))
+
+
+@each
+@pytest.mark.parametrize("size", [300, 65_536, 65_537])
+@pytest.mark.parametrize("specials", [0.0, 0.2])
+def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: float) -> None:
+    objective = wide(name, vocabulary(size))
+    if specials and not tolerates_specials(objective):
+        return  # it edits sequences: special ids inside are a ValueError
+    rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, seed=size)
+    assert_undone(objective, rows, *objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9))
+
+
+@each
+@pytest.mark.parametrize("unknown", [0.1, 1.0])
+def test_unknown_tokens_are_content(name: str, unknown: float) -> None:
+    """Text with characters that a tokenizer does not know is corrupted and given back like any other."""
+    objective = wide(name, vocabulary())
+    rows = samples(LENGTHS * 3, objective.vocabulary, unknown=unknown, seed=6)
+    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9)
+    assert_undone(objective, rows, examples, skips)
+    known, _ = objective.corrupt(samples(LENGTHS * 3, objective.vocabulary, seed=6), np.zeros(len(rows), np.uint16), 9)
+    lost = {Skip(code).reason for code in skips[[len(row["input_ids"]) > 0 for row in known]]} - {"none"}
+    assert lost <= ({"no_maskable"} if unknown == 1.0 else set())
+
+
+@each
+@settings(max_examples=25, deadline=None)
+@given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=12), seed=st.integers(0, 2**32 - 1))
+def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples(lengths, objective.vocabulary, seed=seed)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
+    assert_undone(objective, rows, examples, skips)
+    for sample, skip in zip(rows, skips, strict=True):
+        long_enough = len(sample["ids"]) >= max(1, objective.min_tokens)
+        if long_enough and len(sample["sentence_starts"]) >= objective.min_sentences:
+            assert skip == Skip.NONE
+        else:
+            assert Skip(skip).reason in REASONS
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("causal_lm", {"architecture": "encoder"}),
+        ("causal_lm", {"architecture": "encoder_decoder", "grouping": "document"}),
+        ("masked_lm", {"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"}),
+        ("mass", {"architecture": "encoder"}),
+        ("prefix_lm", {"architecture": "encoder_decoder", "suffix_rate": 0.25}),
+        ("span_corruption", {"architecture": "decoder", "mode": "R"}),
+        ("span_corruption", {"architecture": "decoder", "attention": "causal", "final_sentinel": True}),
+    ],
+)
+def test_other_options_are_undone_and_independent_of_the_batch(name: str, options: dict[str, Any]) -> None:
+    objective = wide(name, vocabulary(1000), **options)
+    rows = samples([2, 3, 17, 64, 300] * 6, objective.vocabulary, seed=3)
+    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
+    whole, skips = objective.corrupt(rows, variants, 3)
+    assert not skips.any()
+    assert [(f.name, f.dtype if f.dtype != "ids" else "uint16") for f in objective.features] == [
+        (column, str(lists.values.dtype)) for column, lists in whole.columns.items()
+    ]
+    assert_undone(objective, rows, whole, skips)
+    for row in range(len(rows)):
+        alone, _ = objective.corrupt(rows.take(np.array([row])), variants[row : row + 1], 3)
+        assert not changed(alone, whole.take(np.array([row]))).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shift"),
+    [
+        ("causal_lm", {}, 0),
+        ("causal_lm", {"architecture": "encoder"}, 1),
+        ("masked_lm", {}, 1),
+        ("permuted_lm", {"frame": "bert"}, 1),
+        ("permuted_lm", {"frame": "xlnet"}, 0),
+        ("prefix_lm", {"mode": "none"}, 0),
+        ("prefix_lm", {"mode": "S"}, 1),
+    ],
+)
+def test_document_starts_count_what_precedes_the_content(name: str, options: dict[str, Any], shift: int) -> None:
+    objective = wide(name, cross_documents=False, **options)
+    rows = samples([50, 40, 9], seed=2)
+    assert rows.columns["document_starts"].lengths.max() > 1
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
+
+
+@each
+def test_features_are_as_declared(name: str) -> None:
+    for size, ids in ((65_536, np.uint16), (65_537, np.uint32)):
+        objective = wide(name, vocabulary(size))
+        examples, _ = objective.corrupt(samples([30, 0, 200], objective.vocabulary), np.zeros(3, np.uint16), 1)
+        assert list(examples.columns) == [feature.name for feature in objective.features]
+        assert objective.features[0].dtype == "ids", "tokens of an example are counted by its first feature"
+        for feature in objective.features:
+            column = examples.columns[feature.name]
+            assert column.values.dtype == (ids if feature.dtype == "ids" else np.dtype(feature.dtype)), feature
+            assert feature.rank or set(column.lengths.tolist()) <= {0, 1}, feature
+            assert feature.description
+            assert not any(word in feature.name for word in ("attention_mask", "labels", "decoder_input"))
+            if feature.dtype == "ids" and len(column.values):
+                assert int(column.values.max()) < size
+
+
+@each
+def test_samples_are_left_as_they_are(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples(LENGTHS, objective.vocabulary, read_only=True)
+    before = rows.take(np.arange(len(rows)))
+    objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+    assert equal(rows, before)
+
+
+@each
+@pytest.mark.parametrize("portion", [1, 7, 64])
+def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([50, 568, 3, 50, 0, 64, 1, 64, 64, 300] * 13, objective.vocabulary, seed=4)
+    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
+    whole, skips = objective.corrupt(rows, variants, 3)
+    order = np.argsort(rows.fixed["uid"])
+    parts = []
+    for start in range(0, len(order), portion):
+        chosen = order[start : start + portion]
+        part, part_skips = objective.corrupt(rows.take(chosen), variants[chosen], 3)
+        assert (part_skips == skips[chosen]).all()
+        parts.append(part)
+    assert equal(Rows.concatenate(parts), whole.take(order))
+
+
+@each
+def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
+    """Whatever the block holds around them, specials included."""
+    objective = wide(name, vocabulary())
+    block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
+    block.columns["ids"].values[:30] = block.columns["ids"].values[-30:] = SEP
+    columns = {key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()}
+    view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
+    zeros = np.zeros(4, np.uint16)
+    found, copy = objective.corrupt(view, zeros, 1)[0], objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
+    assert not changed(found, copy).any()
+
+
+@each
+def test_golden_bytes(name: str) -> None:
+    """Bytes of an objective change only with its VERSION; then this file changes with it."""
+    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), "run `make objectives`"
+
+
+@pytest.mark.parametrize("processes", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
+def test_other_processes_give_the_same_bytes(processes: int) -> None:
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(digest, NAMES)) == [digest(name) for name in NAMES]
+
+
+@each
+def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
+    objective = wide(name, vocabulary(5000))
+    rows = samples([64] * 400, objective.vocabulary, sentences=8)
+    zeros = np.zeros(400, np.uint16)
+    first, skips = objective.corrupt(rows, zeros, 1)
+    assert not skips.any()
+    others = {
+        "variant": objective.corrupt(rows, zeros + np.uint16(1), 1)[0],
+        "seed": objective.corrupt(rows, zeros, 2)[0],
+        "uid": objective.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(1)}, rows.columns), zeros, 1)[
+            0
+        ],
+    }
+    if objective.draws_by_label:
+        others["label"] = wide(name, vocabulary(5000), label="another").corrupt(rows, zeros, 1)[0]
+    shares = {what: float(changed(first, other).mean()) for what, other in others.items()}
+    if shares["variant"] == 0:
+        assert set(shares.values()) == {0.0}, "an objective that draws nothing never changes"
+    else:
+        assert min(shares.values()) >= objective.redrawn, (
+            f"{shares}: a lower share by its default options is declared in the class as `redrawn`"
+        )
+
+
+@each
+def test_reasons_of_short_rows(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
+    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
+    assert Skip(skips[0]) == Skip.EMPTY
+    if objective.min_tokens > 1:
+        assert Skip(skips[1]) == Skip.TOO_SHORT
+    if objective.min_sentences > 1:
+        assert Skip(skips[2]) == Skip.ONE_SENTENCE
+    assert Skip(skips[3]) in (Skip.TOO_LONG, Skip.ONE_SENTENCE)
+
+
+@each
+def test_a_batch_without_rows(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([5], objective.vocabulary).take(np.empty(0, np.int64))
+    examples, skips = objective.corrupt(rows, np.empty(0, np.uint16), 1)
+    assert len(examples) == len(skips) == 0
+
+
+@each
+def test_says_what_it_is(name: str) -> None:
+    kind = registry.find("clozeline.pipeline.corrupt.objectives", name)
+    text = kind.__doc__ or ""
+    assert kind.name == name
+    assert "arXiv" in text
+    assert "Example" in text
+    assert set(kind.architectures) <= {"encoder", "decoder", "encoder_decoder"}
+    assert kind.heads
+    fields = kind.Options.__pydantic_fields__
+    assert all(field.description for field in fields.values()), "every option has a docstring"
+
+
+@each
+def test_a_manifest_builds_the_objective_again(name: str) -> None:
+    objective = wide(name, vocabulary())
+    again = type(objective)(registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **plain_options(objective)}).options,
+                            objective.vocabulary)  # fmt: skip
+    assert again.options == objective.options
+    assert again.grouping == objective.grouping
+    assert re.fullmatch(r"[A-Za-z0-9._=-]+", again.grouping.label)
+
+
+@each
+def test_no_row_is_longer_than_configured(name: str) -> None:
+    """Rows of full length reach every bound that a model's positions are counted by."""
+    objective = wide(name, vocabulary())
+    for number, part in enumerate(getattr(objective, "parts", [objective])):
+        full = part.content_length
+        rows = samples([full, full - 20, full // 2] * 20, objective.vocabulary, sentences=4)
+        rows.fixed["part"][:] = number
+        examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16), 2)
+        assert (skips == Skip.NONE).sum() >= 20
+        limit = getattr(part.options, "max_length", None) or part.options.input_length
+        limits = {"input_ids": limit, "input_ids_b": limit, "target_ids": getattr(part.options, "target_length", None)}
+        for column in limits.keys() & examples.columns.keys():
+            assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
+
+
+def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path: Path) -> None:
+    path = tmp_path / "golden.json"
+    path.write_text(GOLDEN.read_text(encoding="utf-8").replace(digest("mass"), "0" * 64), encoding="utf-8")
+    with pytest.raises(ValueError, match="mass: other bytes than VERSION 1 had"):
+        write_golden(path)
+
+
+def test_vocabulary_of_the_cases_has_no_content_among_its_specials() -> None:
+    words = vocabulary(300)
+    assert words.special[:FIRST_CONTENT].all()
+    assert not words.special[FIRST_CONTENT:].any()

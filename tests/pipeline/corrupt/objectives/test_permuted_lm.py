@@ -1,0 +1,151 @@
+"""Permuted LM: counts, the laws of spans and orders, the masks that follow, and the kernel against a plain loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.corrupt.objectives import Frame
+from clozeline.pipeline.corrupt.objectives.permuted_lm import prediction_ranks
+from clozeline.pipeline.rows import Example
+from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, shared_by_two_variants, variants_of, wide
+from tests.pipeline.corruption_cases import SEP, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.word_cases import drawn, smallest
+
+KITTEN = list(range(200, 207))
+THRESHOLDS = [
+    floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60)) for upto in range(1, 6)
+]
+
+
+def slow_spans(key: np.uint64, total: int, k: int) -> list[int]:
+    """Places of spans among `total` tokens."""
+    lengths: list[int] = []
+    for roll in drawn(key, LENGTHS, k):
+        if sum(lengths) < k:
+            lengths.append(min(k - sum(lengths), sum(bound <= roll >> 32 for bound in THRESHOLDS)))
+    while len(lengths) > total - k + 1:
+        lengths[-2:] = [sum(lengths[-2:])]
+    places: list[int] = []
+    for gap, length in zip(sorted(smallest(key, SLOTS, total - k + 1, len(lengths))), lengths, strict=True):
+        places += range(gap + len(places), gap + len(places) + length)
+    return places
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+@pytest.mark.parametrize("unit", ["span", "token"])
+@pytest.mark.parametrize("rate", ["0.166667", "0.7", "1"])
+def test_equals_a_plain_loop(specials: float, unit: str, rate: str) -> None:
+    objective = wide("permuted_lm", unit=unit, prediction_rate=float(rate))
+    lengths = [1 + (37 * row) % 90 for row in range(150)] + [510] * 3
+    rows = samples(lengths, specials=specials)
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
+        text = [place + 1 for place, token in enumerate(sample["ids"]) if token != SEP]
+        k = max(1, floor(Fraction(rate) * len(text) + Fraction(1, 2)))
+        chosen = slow_spans(key, len(text), k) if unit == "span" else sorted(smallest(key, POSITIONS, len(text), k))
+        order = smallest(key, ORDERS, k, k)
+        assert example["input_ids"].tolist() == [1, *sample["ids"].tolist(), 2]
+        assert example["prediction_order"].tolist() == [text[chosen[number]] for number in order]
+
+
+def slow_masks(example: Example) -> tuple[list[list[bool]], list[list[bool]]]:
+    """Return which place reads which in content and query rows: the context, then those predicted before."""
+    length, order = len(example["input_ids"]), example["prediction_order"].tolist()
+    context = [place for place in range(length) if place not in order]
+    content, query = ([[False] * length for _ in range(length)] for _ in range(2))
+    for reader in range(length):
+        before = order[: order.index(reader)] if reader in order else []
+        for place in context + before:
+            content[reader][place] = True
+            query[reader][place] = reader in order
+        content[reader][reader] = True
+    return content, query
+
+
+def test_masks_follow_from_the_order_alone() -> None:
+    examples = corrupt(wide("permuted_lm", prediction_rate=0.4), samples([1, 2, 5, 17, 40] * 4, specials=0.1, seed=2))
+    for example in examples:
+        ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
+        content, query = slow_masks(example)
+        assert (ranks[None, :] <= ranks[:, None]).tolist() == content
+        assert (ranks[None, :] < ranks[:, None]).tolist() == query
+        assert not any(row[place] for place, row in enumerate(query))
+
+
+@pytest.mark.parametrize("unit", ["span", "token"])
+def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
+    """Each token reads the frame and what is before it: the labels and contexts of causal LM."""
+    objective = wide("permuted_lm", prediction_rate=1, order="identity", unit=unit)
+    causal = wide("causal_lm")
+    rows = samples([2, 7, 30], seed=4)
+    for example, plain in zip(corrupt(objective, rows), corrupt(causal, rows), strict=True):
+        text = plain["input_ids"].tolist()
+        order = example["prediction_order"].tolist()
+        ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
+        assert example["input_ids"][order].tolist() == text
+        for place, target in enumerate(order):
+            read = np.flatnonzero((ranks < ranks[target]) & (ranks > 0))
+            assert example["input_ids"][read].tolist() == text[:place]
+
+
+def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
+    examples = variants_of(wide("permuted_lm", unit="token", prediction_rate=0.1), list(range(200, 230)))
+    orders = np.array([example["prediction_order"] for example in examples], np.int64)
+    assert orders.shape == (4000, 3)
+    assert chi_square_is_plausible(np.bincount(orders.ravel(), minlength=31)[1:], np.full(30, 400.0), 29, 1 - 3 / 30)
+    ranks = Counter(tuple(np.argsort(order).tolist()) for order in orders)
+    assert len(ranks) == 6
+    assert chi_square_is_plausible(list(ranks.values()), np.full(6, 4000 / 6), 5)
+
+
+def test_spans_of_a_small_case_are_equally_likely_in_their_gaps() -> None:
+    """7 tokens, 3 predicted: each set is as likely as its lengths are drawn, divided by the gaps they may take."""
+    examples = variants_of(wide("permuted_lm", prediction_rate=0.428571), KITTEN)
+    found = Counter(tuple(sorted(example["prediction_order"].tolist())) for example in examples)
+    total = Fraction(137, 60)
+    share = {length: Fraction(1, length) / total for length in range(1, 6)}
+    last = {1: Fraction(1), 2: 1 - share[1]}  # the law of the last span, cut at what is left
+    laws = {(3,): 1 - share[1] - share[2], (2, 1): share[2], (1, 2): share[1] * last[2], (1, 1, 1): share[1] ** 2}
+    expected: Counter[tuple[int, ...]] = Counter()
+    for lengths, law in laws.items():
+        gaps = [(a,) for a in range(5)]
+        while len(gaps[0]) < len(lengths):
+            gaps = [(*some, gap) for some in gaps for gap in range(some[-1] + 1, 5)]
+        for some in gaps:
+            starts = [gap + sum(lengths[:number]) + 1 for number, gap in enumerate(some)]
+            places = [start + step for start, length in zip(starts, lengths, strict=True) for step in range(length)]
+            expected[tuple(places)] += law / len(gaps) * 4000
+    assert found.keys() == expected.keys()
+    counts = [(found[key], float(expected[key])) for key in sorted(expected)]
+    assert chi_square_is_plausible(*zip(*counts, strict=True), degrees=len(counts) - 1)
+
+
+def test_two_variants_are_independent() -> None:
+    objective = wide("permuted_lm", unit="token", prediction_rate=0.15)
+    assert within_sigmas(shared_by_two_variants(objective, "prediction_order"), 36_000, 9 / 60)
+
+
+def test_frame_of_xlnet() -> None:
+    """The same draws, one place earlier: x [SEP] [CLS], padded on the left."""
+    bert, xlnet = (wide("permuted_lm", frame=frame) for frame in ("bert", "xlnet"))
+    assert (bert.frame, xlnet.frame) == (Frame("right"), Frame("left"))
+    rows = samples([1, 9, 64, 3], specials=0.1, seed=7)
+    for sample, one, other in zip(rows, corrupt(bert, rows), corrupt(xlnet, rows), strict=True):
+        assert other["input_ids"].tolist() == [*sample["ids"].tolist(), 2, 1]
+        assert (other["prediction_order"] + 1).tolist() == one["prediction_order"].tolist()
+        assert xlnet.uncorrupt(other).tolist() == xlnet.framed(sample["ids"]).tolist()
+
+
+def test_ranks_of_the_worked_example() -> None:
+    assert prediction_ranks(np.array([3, 1], np.uint16), 6).tolist() == [0, 2, 0, 1, 0, 0]
+
+
+def test_one_token_is_predicted_from_the_frame() -> None:
+    (example,) = corrupt(wide("permuted_lm"), one_sample([300], [0]))
+    assert example["prediction_order"].tolist() == [1]

@@ -1,0 +1,94 @@
+"""Prefix LM: admissible cuts equally likely, both forms of a row, UL2's suffix law, the kernel against a loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.seeding import LABELS, words
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.corruption_cases import EOS, WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible
+
+TWO_SIDES = {"architecture": "encoder_decoder"}
+LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
+
+
+def slow(ids: list[int], key: np.uint64, least_prefix: int, least_target: int, suffix: int | None) -> int:
+    """Content tokens before the cut; `suffix` in percent."""
+    n, most = len(ids), len(ids) - least_prefix
+    if suffix is not None:
+        most = min(most, max(least_target, 2 * max(1, (n * suffix + 50) // 100) - 1))
+    word = int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32
+    return n - most + ((word * (most - least_target + 1)) >> 32)
+
+
+@pytest.mark.parametrize("suffix", [None, 25])
+@pytest.mark.parametrize(("least_prefix", "least_target"), [(1, 1), (3, 2)])
+def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int | None) -> None:
+    options: dict[str, Any] = {"min_prefix_length": least_prefix, "min_target_length": least_target}
+    if suffix:
+        options["suffix_rate"] = suffix / 100
+    decoder, sides = wide("prefix_lm", **options), wide("prefix_lm", **options, **TWO_SIDES)
+    rows = samples([n for n in LENGTHS if n >= least_prefix + least_target])
+    for (key, sample, whole), parts in zip(keyed(decoder, rows), corrupt(sides, rows), strict=True):
+        ids = sample["ids"].tolist()
+        cut = slow(ids, key, least_prefix, least_target, suffix)
+        assert least_prefix <= cut <= len(ids) - least_target
+        assert whole["input_ids"].tolist() == [*ids, EOS]
+        assert whole["prefix_length"].tolist() == [cut]
+        assert parts["input_ids"].tolist() == [*ids[:cut], EOS]
+        assert parts["target_ids"].tolist() == [*ids[cut:], EOS]
+
+
+def test_every_admissible_cut_is_equally_likely() -> None:
+    objective = wide("prefix_lm", min_prefix_length=3, min_target_length=5)
+    examples = variants_of(objective, list(range(200, 225)), count=9000)
+    found = Counter(int(example["prefix_length"][0]) for example in examples)
+    assert set(found) == set(range(3, 21))
+    assert chi_square_is_plausible(list(found.values()), np.full(18, 500.0), 17)
+
+
+def test_suffix_lengths_are_uniform_around_the_rate() -> None:
+    objective = wide("prefix_lm", suffix_rate=0.25, **TWO_SIDES)
+    examples = variants_of(objective, list(range(200, 240)), count=9500)
+    found = Counter(len(example["target_ids"]) - 1 for example in examples)
+    assert set(found) == set(range(1, 20)), "2 x 10 - 1 lengths around a mean of 10"
+    assert chi_square_is_plausible(list(found.values()), np.full(19, 500.0), 18)
+
+
+@pytest.mark.parametrize(
+    ("options", "longest"),
+    [
+        ({}, 511),
+        ({"mode": "S"}, 510),
+        (TWO_SIDES, 512),
+        ({**TWO_SIDES, "mode": "S"}, 511),
+        ({**TWO_SIDES, "min_prefix_length": 20, "min_target_length": 9}, 520),
+        ({**TWO_SIDES, "mode": "S", "suffix_rate": 0.25}, 511),
+        ({**TWO_SIDES, "suffix_rate": 0.75}, 512),
+        ({**TWO_SIDES, "suffix_rate": 0.25, "min_target_length": 100}, 611),
+    ],
+)
+def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
+    objective = build_objective({"name": "prefix_lm", **options}, WORDS)
+    assert objective.content_length == longest
+    examples = corrupt(objective, samples([longest] * 2000))
+    for name in set(examples.columns) - {"prefix_length"}:
+        assert int(examples.columns[name].lengths.max()) <= 512, name
+
+
+def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
+    mode, text = WORDS.modes["S"], list(range(200, 208))
+    for options in ({}, TWO_SIDES):
+        (plain,) = variants_of(wide("prefix_lm", **options), text, count=1)
+        (moded,) = variants_of(wide("prefix_lm", mode="S", **options), text, count=1)
+        assert moded["input_ids"].tolist() == [mode, *plain["input_ids"].tolist()]
+        if options:
+            assert moded["target_ids"].tolist() == plain["target_ids"].tolist()
+        else:
+            assert moded["prefix_length"].tolist() == [plain["prefix_length"][0] + 1]

@@ -1,0 +1,257 @@
+"""Refusals of objectives: options, vocabularies, rows, and examples that contradict themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.vocabulary import Vocabulary
+from tests.pipeline.corrupt.objectives.runner import example_of, reasons, wide
+from tests.pipeline.corruption_cases import EOS, MASK, SEP, WORDS, one_sample, vocabulary
+
+UNIFORM = {"uniform": [0.0, 1.0]}
+TWO_SIDES = {"architecture": "encoder_decoder"}
+SPANS = {"name": "span_corruption", "input_length": 100}
+INFILLING = {"name": "text_infilling"}
+
+# The options of each objective that are wrong, and what the message says of them.
+OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
+    "causal_lm": [
+        ({"add_bos": True}, "add_bos concerns document rows"),
+        ({"add_bos": True, "grouping": "document", "architecture": "encoder"}, "is not for an encoder"),
+        ({"cross_documents": False, "grouping": "document"}, "concerns packed rows"),
+    ],
+    "composition": [
+        ({"steps": [INFILLING, {"name": "sentence_reordering"}]}, "must come in the order"),
+        ({"steps": [{"name": "masked_lm"}]}, "not a denoising objective"),
+        ({"steps": [{"name": "composition"}]}, "not a denoising objective"),
+        ({"steps": [INFILLING, INFILLING]}, "each may occur once"),
+        ({"steps": [{**INFILLING, "max_length": 64}]}, "give max_length to the composition"),
+        ({"steps": [{"name": "text_infiling"}]}, "did you mean 'text_infilling'"),
+        ({"steps": []}, "at least 1"),
+    ],
+    "masked_encoder_decoder": [
+        ({"cross_documents": False}, "concerns packed rows"),
+        ({"mask_rate": 0}, "no label"),
+    ],
+    "masked_lm": [
+        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
+        ({"mask_rate": 0}, "mask_rate 0"),
+        ({"mask_rate": 1.5}, "less than or equal to 1"),
+        ({"mask_rate": 0.12345678}, "six decimals"),
+        ({"mask_rate": {"uniform": [0.5, 0.5]}}, "before a higher one"),
+        ({"mask_rate": {"uniform": [0.0, 1.5]}}, "less than or equal to 1"),
+        ({"mask_rate": UNIFORM, "max_labels": 20}, "max_labels is not for a range"),
+        ({"max_length": 70_000}, "16 bits"),
+        ({"grouping": "document", "cross_documents": False}, "packed"),
+        ({"ratio": 0.15}, "unknown key 'ratio'"),
+    ],
+    "mass": [
+        ({"mask_rate": 0}, "no fragment"),
+        ({"edge_share": 0.6}, "at most 0.5"),
+        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
+        ({"cross_documents": False}, "concerns packed rows"),
+    ],
+    "mixture": [
+        ({"parts": [SPANS, SPANS]}, "each needs a `label` of its own"),
+        ({"parts": [SPANS, {"name": "masked_lm"}]}, "parts must share one architecture"),
+        ({"parts": [SPANS, {**SPANS, "label": "b", "grouping": "document"}]}, "parts must share one grouping"),
+        ({"parts": [SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}]}, "parts must share one frame"),
+        ({"parts": [{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}]},
+         "parts must share one grouping"),
+        ({"parts": [{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}]},
+         "parts must share one heads"),
+        ({"parts": [{"name": "mixture"}]}, "cannot be a part of a mixture"),
+        ({"parts": [{"name": "masked_lm", "cross_documents": False}]}, "cross_documents"),
+        ({"parts": [{**SPANS, "weight": 0}]}, "weight"),
+        ({"parts": []}, "at least 1"),
+    ],
+    "next_sentence_prediction": [
+        ({"mask_rate": 0}, "mask_rate 0"),
+        ({"mask_share": 0.9, "random_share": 0.2}, "exceeds 1"),
+        ({"max_length": 4}, "max_length"),
+        ({"max_length": 70_000}, "16 bits"),
+        ({"grouping": "packed"}, "unknown key"),
+    ],
+    "prefix_lm": [
+        ({"suffix_rate": 0}, "leaves no target"),
+        ({"min_prefix_length": 600}, "exceed the 511 content tokens"),
+        ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
+        ({"mode": "Z"}, "mode"),
+    ],
+    "replaced_token_detection": [({"replacement": "uniform", "mask_share": 0.85}, "generator")],
+    "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 moves no sentence")],
+    "span_boundary": [({"geometric_p": 0}, "geometric_p 0"), ({"max_span_length": 0}, "greater than or equal to 1")],
+    "span_corruption": [
+        ({"noise_density": 0.0}, "above 0 and below 1"),
+        ({"noise_density": 1.0}, "above 0 and below 1"),
+        ({"noise_density": 0.5, "target_length": 513, "final_sentinel": True}, "needs 129 sentinels"),
+        ({"mean_noise_span_length": 0.5}, "greater than or equal to 1"),
+        ({"input_length": 3, "mode": "X"}, "no room"),
+        ({"input_length": 65_000}, "16 bits|over 65000"),
+        ({"mode": "Q"}, "mode"),
+        ({"cross_documents": False, "grouping": "document"}, "packed rows of an encoder-decoder"),
+        ({"cross_documents": False, "architecture": "decoder"}, "packed rows of an encoder-decoder"),
+    ],
+    "text_infilling": [
+        ({"cross_documents": False}, "concerns packed rows"),
+        ({"noise_density": 0.0}, "noise_density 0 takes nothing away"),
+        ({"poisson_lambda": 3.0001}, "three decimals"),
+    ],
+    "text_to_text": [
+        ({"tasks": [{"template": "no source"}]}, "expected {source} once"),
+        ({"tasks": [{"source": "a"}, {}]}, "a source of its own"),
+        ({"tasks": [{"source": "a"}, {"source": "a"}]}, "a source of its own"),
+        ({"tasks": [{"source": "a", "examples": 5}, {"source": "b"}]}, "to all tasks or to none"),
+        ({"tasks": [{"weight": 2.0}]}, "needs `examples`"),
+        ({"tasks": [{"template": "say {source}"}]}, "needs the tokenizer"),
+        ({"tasks": [{}], "input_length": 1}, "input_length"),
+        ({"tasks": [{}], "temperature": 0.5}, "temperature"),
+    ],
+    "token_reordering": [
+        ({"noise_density": 0}, "moves no token"),
+        ({"noise_density": 0.5, "max_shuffle_distance": 3}, "expected noise_density 1.0, got 0.5"),
+        ({"max_shuffle_distance": 65_100}, "exceed 65535"),
+        ({"max_shuffle_distance": -1}, "max_shuffle_distance"),
+    ],
+    "translation_lm": [({"max_length": 4}, "max_length"), ({"order": "up"}, "order")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [(name, options, message) for name, cases in OPTIONS.items() for options, message in cases],
+)
+def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": name, **options}, WORDS)
+
+
+def without(special: str) -> Vocabulary:
+    """A vocabulary that lacks one special token."""
+    words = vocabulary()
+    return replace(words, specials={name: index for name, index in words.specials.items() if name != special})
+
+
+@pytest.mark.parametrize(("words", "options", "message"), [
+    (without("mask"), {"name": "masked_lm"}, r"'masked_lm'.*needs the special token 'mask'"),
+    (replace(vocabulary(), modes={}), {"name": "prefix_lm", "mode": "S"}, "needs its mode token"),
+    (vocabulary(sentinels=100), {"name": "mixture"}, r"'X1'.*needs 128 sentinels, the tokenizer has 100"),
+    (vocabulary(sentinels=100), {"name": "span_corruption", "noise_density": 0.5, "target_length": 512},
+     r"766 tokens has 128 spans and needs 128 sentinels.* has 100"),
+    *((replace(WORDS, sentinels=(7, second, *WORDS.sentinels[2:])), {"name": "span_corruption"},
+       "distinct special ids") for second in (7, 500)),
+])  # fmt: skip
+def test_a_vocabulary_that_lacks_what_is_needed(words: Vocabulary, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective(options, words)
+
+
+@pytest.mark.parametrize(("name", "options", "ids", "reason"), [
+    ("document_rotation", {}, [300], "too_short"),
+    ("masked_encoder_decoder", {}, [SEP, SEP], "no_maskable"),
+    ("masked_lm", {}, [SEP, SEP], "no_maskable"),
+    ("masked_lm", {"attention": "prefix"}, [200], "too_short"),
+    ("prefix_lm", {"min_prefix_length": 2, "min_target_length": 2}, [300, 301, 302], "too_short"),
+    ("sentence_reordering", {}, [300, 301], "one_sentence"),
+])  # fmt: skip
+def test_rows_of_one_sentence_that_are_skipped(name: str, options: dict[str, Any], ids: list[int], reason: str) -> None:
+    assert reasons(wide(name, **options), one_sample(ids, [0])) == [reason]
+
+
+X, Y = WORDS.sentinels[:2]
+MASKED_ROW = [1, 3, 3, 302, 2]
+CROP = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [302]}
+PAIR = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5]}
+SENTENCES = {**PAIR, "sentence_starts": [0, 1]}
+DELETED = {"input_ids": [4, 300, 301, 302, 5], "target_ids": [300, 301, 302, 303, 5]}
+INFILLED = {"target_ids": [300, 301, 302, 303, 5]}
+LABELS = {"input_ids": [1, 3, 3, 300, 301, 3, 2], "label_positions": [1, 2, 5], "label_ids": [302, 303, 304]}
+SENTINELS = r"span_corruption.*(sentinels|</s>|span)"
+FITS = "contradict|do not fit"
+
+# Features of examples that no row has, and what the message says of them.
+EXAMPLES: Sequence[tuple[dict[str, Any], Sequence[tuple[dict[str, Any], str]]]] = [
+    ({"name": "corrective_lm"}, [
+        ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
+        for start, length in ((0, 0), (0, 4), (2, 2))
+    ]),
+    ({"name": "masked_lm"}, [
+        ({"input_ids": MASKED_ROW, "label_positions": places, "label_ids": labels}, f"'masked_lm'.*{message}")
+        for places, labels, message in (
+            ([1, 5], [300, 301], "do not rise inside"),
+            ([2, 2], [300, 301], "do not rise inside"),
+            ([2, 1], [300, 301], "do not rise inside"),
+            ([1], [300, 301], "1 label_positions and 2"),
+            ([], [], "at least one"),
+        )
+    ]),
+    ({"name": "masked_lm", "predict_from": "previous"}, [
+        ({"input_ids": [3, 300, 2], "label_positions": [0], "label_ids": [1]},
+         "'masked_lm': a label at place 0 has no previous place"),
+    ]),
+    ({"name": "mass"}, [
+        ({"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]},
+         "does not lie inside")
+        for start in (0, 3, 4)
+    ]),
+    ({"name": "permuted_lm"}, [
+        ({"input_ids": [1, 300, 301, 302, 2], "prediction_order": order}, "order")
+        for order in ([1, 1], [0], [4], [9])
+    ]),
+    ({"name": "prefix_lm"}, [({"input_ids": [300, EOS], "prefix_length": [2]}, "prefix_lm")]),
+    ({"name": "prefix_lm", **TWO_SIDES}, [
+        ({"input_ids": [300], "target_ids": [301, EOS]}, "prefix_lm"),
+        ({"input_ids": [300, EOS], "target_ids": []}, "prefix_lm"),
+    ]),
+    ({"name": "sentence_comparison"}, [
+        ({"input_ids": [1, 200, 200], "input_ids_b": [1, 201, 2]}, r"expected \[CLS\]"),
+    ]),
+    ({"name": "sentence_comparison", "mode": "same"}, [
+        ({"input_ids": [1, 200, 2], "input_ids_b": [1, 201, 2]}, "differ"),
+    ]),
+    ({"name": "sentence_reordering"}, [
+        ({**SENTENCES, "sentence_order": [1, 1]}, "not a permutation"),
+        ({**SENTENCES, "sentence_order": [1, 0]}, "contradict"),
+    ]),
+    ({"name": "span_boundary"}, [
+        ({**LABELS, "span_starts": starts, "span_lengths": lengths}, "do not cover the labels")
+        for starts, lengths in (([1], [2]), ([1, 4], [2, 1]), ([1, 3], [2]), ([], []))
+    ]),
+    ({"name": "span_corruption"}, [
+        ({"input_ids": inputs, "target_ids": target}, SENTINELS)
+        for inputs, target in (
+            ([300, X, 302, EOS], [X, 301, Y, 305, EOS]),
+            ([300, X, 302, EOS], [X, 301, X, 305, EOS]),
+            ([300, X, 302, Y, EOS], [X, 301, EOS]),
+            ([300, X, 302, Y, EOS], [Y, 301, X, 305, EOS]),
+            ([300, Y, 302, X, EOS], [X, 301, Y, 305, EOS]),
+            ([300, X, 302, EOS], [301, EOS]),
+            ([300, X, 302, EOS], [305, X, 301, EOS]),
+            ([300, X, 302, EOS], [X, EOS]),
+            ([300, X, 302, EOS], [X, 301]),
+            ([300, X, 302], [X, 301, EOS]),
+            ([300, X, 302, EOS], []),
+        )
+    ]),
+    ({"name": "text_infilling"}, [
+        ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [1], "span_lengths": [1]}, FITS),
+        ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]}, FITS),
+        ({**INFILLED, "input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]}, FITS),
+    ]),
+    ({"name": "token_reordering"}, [({**PAIR, "token_order": [0, 0]}, "not a permutation")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "features", "message"), [
+    pytest.param(options, features, message, id=options["name"])
+    for options, cases in EXAMPLES for features, message in cases
+])  # fmt: skip
+def test_an_example_that_contradicts_itself(options: dict[str, Any], features: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        wide(**options).uncorrupt(example_of(**features))

@@ -1,0 +1,138 @@
+"""Replaced-token detection: what takes the place of selected tokens, its laws, and the kernel against a plain loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.kernels.distributions import frequency_thresholds
+from clozeline.seeding import ORDERS, ROLES
+from tests.pipeline.corrupt.objectives.runner import at_labels, corrupt, keyed, masked, reachable, variants_of, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, one_sample, samples, vocabulary
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.word_cases import drawn
+
+NAME = "replaced_token_detection"
+PLAIN = vocabulary(400)
+COUNTS = np.where(np.arange(400) % 5 == 0, 0, (np.arange(400) * 7919) % 1000).astype(np.uint64)
+WORDS = replace(PLAIN, token_counts=COUNTS)
+FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
+
+
+def slow_thresholds() -> list[int]:
+    total = sum(FREQUENCIES)
+    return [floor(Fraction(sum(FREQUENCIES[: upto + 1]), total) * 2**32) for upto in range(len(FREQUENCIES) - 1)]
+
+
+def slow_uniform(key: np.uint64, label: int) -> int:
+    low = drawn(key, ROLES, label + 1)[label] & 0xFFFFFFFF
+    return int(WORDS.replaceable[(low * len(WORDS.replaceable)) >> 32])
+
+
+def slow_shuffled(key: np.uint64, labels: list[int]) -> list[int]:
+    if len(labels) == 1:
+        return [slow_uniform(key, 0)]
+    k = len(labels)
+    rolls = drawn(key, ORDERS, 64 * k)
+    for attempt in range(64):
+        block = rolls[attempt * k : (attempt + 1) * k]
+        order = sorted(range(k), key=lambda number, block=block: (block[number] >> 16, number))
+        if order != list(range(k)):
+            return [labels[number] for number in order]
+    return [labels[1], labels[0], *labels[2:]]
+
+
+@pytest.mark.parametrize("replacement", ["generator", "uniform", "unigram", "shuffle"])
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
+    """Labels are those of masked LM with this label; the token there follows from the row's key alone."""
+    objective, plain = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
+    lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
+    rows = samples(lengths, WORDS, specials=specials)
+    table, others = slow_thresholds(), keyed(plain, rows, variant=4, seed=6)
+    for (key, _, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
+        labels = example["label_ids"].tolist()
+        assert masked(example)[1:] == masked(other)[1:]
+        written = {
+            "generator": [MASK] * len(labels),
+            "uniform": [slow_uniform(key, label) for label in range(len(labels))],
+            "unigram": [
+                int(WORDS.replaceable[sum(bound <= roll >> 32 for bound in table)])
+                for roll in drawn(key, ROLES, len(labels))
+            ],
+            "shuffle": slow_shuffled(key, labels),
+        }[replacement]
+        original = objective.uncorrupt(example)
+        original[example["label_positions"]] = written
+        assert example["input_ids"].tolist() == original.tolist()
+
+
+def test_thresholds_are_exact() -> None:
+    assert frequency_thresholds(COUNTS[WORDS.replaceable]).tolist() == slow_thresholds()
+
+
+@pytest.mark.parametrize("replacement", ["uniform", "unigram"])
+def test_replacements_follow_their_law(replacement: str) -> None:
+    written, _ = at_labels(corrupt(wide(NAME, WORDS, replacement=replacement), samples([510] * 1000, WORDS)))
+    weights = np.array(FREQUENCIES if replacement == "unigram" else [1] * len(FREQUENCIES), np.float64)
+    expected = len(written) * weights / weights.sum()
+    observed = np.bincount(written, minlength=400)[FIRST_CONTENT:]
+    often = expected >= 5
+    assert observed[~often].sum() < 3 * expected[~often].sum() + 20
+    observed, expected = (
+        np.append(observed[often], observed[~often].sum()),
+        np.append(expected[often], expected[~often].sum()),
+    )
+    some = expected > 0
+    assert chi_square_is_plausible(observed[some], expected[some], int(some.sum()) - 1)
+
+
+def test_shuffled_tokens_move_among_their_places() -> None:
+    examples = variants_of(wide(NAME, WORDS, replacement="shuffle", mask_rate=0.3), list(range(200, 210)))
+    orders = Counter()
+    for example in examples:
+        labels = example["label_ids"].tolist()
+        written = example["input_ids"][example["label_positions"]].tolist()
+        assert sorted(written) == labels
+        orders[tuple(labels.index(token) for token in written)] += 1
+    assert (0, 1, 2) not in orders
+    assert chi_square_is_plausible(list(orders.values()), np.full(5, 800.0), 4)
+
+
+def test_a_single_token_is_replaced_uniformly() -> None:
+    examples = variants_of(wide(NAME, WORDS, replacement="shuffle"), [200, 201])
+    assert len({int(example["input_ids"][example["label_positions"][0]]) for example in examples}) > 200
+
+
+def test_mask_share_of_the_released_code() -> None:
+    written, original = at_labels(corrupt(wide(NAME, WORDS, mask_share=0.85), samples([510] * 500, WORDS)))
+    hidden = written == MASK
+    assert within_sigmas(int(hidden.sum()), len(written), 0.85)
+    assert (written[~hidden] == original[~hidden]).all()
+
+
+def test_heads_follow_from_the_replacement() -> None:
+    assert wide(NAME, WORDS).heads == ("masked_lm", "token")
+    assert wide(NAME, WORDS, replacement="uniform").heads == ("token",)
+
+
+def test_worked_example() -> None:
+    the, chef, cooked, meal = 200, 201, 202, 203
+    examples = variants_of(build_objective({"name": NAME, "mask_rate": 0.4}, WORDS), [the, chef, cooked, the, meal])
+    assert reachable(examples, input_ids=[1, the, MASK, cooked, the, MASK, 2], label_positions=[2, 5],
+                     label_ids=[chef, meal])  # fmt: skip
+
+
+def test_unigram_without_counts_draws_nothing_and_still_undoes() -> None:
+    example = corrupt(wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)).row(0)
+    objective = wide(NAME, PLAIN, replacement="unigram")
+    assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
+    with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
+        objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)

@@ -1,0 +1,57 @@
+"""Sentence comparison: which two texts make a pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.seeding import CROPS, LABELS, words
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+
+
+@pytest.mark.parametrize("longest", [4, 12, 700])
+def test_adjacent_equals_a_plain_loop(longest: int) -> None:
+    objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
+    rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
+    for key, sample, example in keyed(objective, rows):
+        sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
+        first = ((int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
+        for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
+            assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
+
+
+def test_crop_equals_a_plain_loop() -> None:
+    objective = wide("sentence_comparison", mode="crop")
+    rows = samples([1 + row % 90 for row in range(1000)])
+    for key, sample, example in keyed(objective, rows):
+        ids = sample["ids"].tolist()
+        half = (len(ids) + 1) // 2
+        for side, name in enumerate(("input_ids", "input_ids_b")):
+            start = ((int(words(np.array([key]), CROPS, 2)[0, side]) >> 32) * (len(ids) - half + 1)) >> 32
+            assert example[name].tolist() == [1, *ids[start : start + half], 2]
+    assert not objective.invertible
+
+
+def test_pairs_of_neighbours_are_equally_likely() -> None:
+    examples = variants_of(wide("sentence_comparison"), list(range(200, 212)), (0, 3, 4, 8, 9), count=8000)
+    observed = np.unique([int(example["input_ids"][1]) for example in examples], return_counts=True)[1]
+    assert len(observed) == 4
+    assert chi_square_is_plausible(observed, np.full(4, 2000.0), 3)
+
+
+def test_the_same_text_twice() -> None:
+    objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
+    assert (objective.content_length, objective.min_sentences) == (62, 1)
+    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
+        assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
+
+
+def test_unused_tokens() -> None:
+    objective = wide("sentence_comparison")
+    rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
+    examples = corrupt(objective, rows, np.arange(20))
+    pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
+    assert objective.unused(rows, examples) == int((10 - pairs).sum()) > 0

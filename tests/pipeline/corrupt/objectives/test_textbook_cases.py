@@ -1,0 +1,244 @@
+"""The examples that the field teaches with: each is reached by the objective named, and undone again.
+
+Tokens are words. Where a corruption is drawn, variants are searched for the one that is printed; the rates are those at
+which it has that number of masks, spans or labels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
+from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+from clozeline.pipeline.vocabulary import Vocabulary
+from tests.pipeline.corruption_cases import fixed_columns
+
+VARIANTS, SEEDS = 1 << 16, 8
+KITTEN = "The kitten is chasing the ball ."
+BALL = "The ball rolls away swiftly ."
+PUPPIES = "The puppies are frolicking outside the house ."
+WORK, SUCCESS = "Hard work leads to success .", "Success brings happiness ."
+RAIN, UMBRELLA = "It is raining .", "I need an umbrella ."
+SIDES = {"architecture": "encoder_decoder"}
+AS_IT_IS = {"mask_share": 0.0, "random_share": 0.0}
+"""Labels without a change of the input: the textbook prints sentence pairs unmasked."""
+TWO_DOCUMENTS = (Text((KITTEN, BALL)), Text(("Birds eat worms .",)))
+NOT_NEXT = (Text(("The cat sleeps on the windowsill .", "It dreams of birds .")),
+            Text(("Apples grow on trees .", "They are ripe in the autumn .")))  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A printed example.
+
+    `wanted` has the features to be found: ids as words, other values as numbers.
+    """
+
+    task: str
+    objective: str
+    wanted: Mapping[str, Any]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    texts: tuple[Text, ...] = (Text((KITTEN,)),)
+    also: tuple[str, ...] = ()
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.objective}"
+
+
+def masked(row: str, **labels: Any) -> dict[str, Any]:
+    return {"input_ids": f"[CLS] {row} [SEP]", **labels}
+
+
+def pair(source: str, target: str, **noise: Any) -> dict[str, Any]:
+    """A denoising pair whose source begins with [CLS]."""
+    return {"input_ids": f"[CLS] {source} </s>", "target_ids": f"{target} </s>", **noise}
+
+
+DOCUMENT = {"grouping": "document"}
+CLS = {"source_head": "cls"}
+BERT = {"mask_rate": 0.55, "mask_share": 0.5, "random_share": 0.25}
+BERT_ROW = masked("The kitten [MASK] playing the [MASK] .", label_positions=[2, 3, 4, 6],
+                  label_ids="kitten is chasing ball")  # fmt: skip
+MASS_ROW = "[CLS] The kitten [MASK] [MASK] [MASK] ball . [SEP]"
+MASS = {"mask_rate": 0.4, "mask_share": 1.0, "random_share": 0.0}
+TWO_MASKS = masked("The kitten [MASK] chasing the [MASK] .", label_positions=[3, 6], label_ids="is ball")
+
+TABLE = (
+    Case("Causal LM", "causal_lm", {"input_ids": f"{KITTEN} </s>"}, DOCUMENT),
+    Case("Causal LM", "causal_lm", {"input_ids": "</s>", "target_ids": f"{KITTEN} </s>"}, {**DOCUMENT, **SIDES}),
+    Case("Prefix LM", "prefix_lm", {"input_ids": "The kitten is </s>", "target_ids": "chasing the ball . </s>"}, SIDES),
+    Case("Prefix LM", "prefix_lm", {"input_ids": f"{KITTEN} </s>", "prefix_length": [3]}),
+    Case("Masked LM", "masked_lm", TWO_MASKS, {**DOCUMENT, "mask_rate": 0.3}),
+    Case("Masked LM", "masked_encoder_decoder", TWO_MASKS, {"mask_rate": 0.3}),
+    Case("MASS-style", "mass", {"input_ids": MASS_ROW, "target_ids": "is chasing the", "target_start": [3]}, MASS),
+    Case("MASS-style", "mass", {"input_ids": MASS_ROW, "label_ids": "is chasing the"},
+         {**MASS, "architecture": "encoder"}),
+    Case("BERT-style", "masked_encoder_decoder", BERT_ROW, BERT, also=("playing",)),
+    Case("BERT-style", "masked_lm", BERT_ROW, {**DOCUMENT, **BERT}, also=("playing",)),
+    Case("Permuted LM", "permuted_lm", masked(KITTEN, prediction_order=[4, 6, 7, 5, 1, 3, 2]),
+         {"prediction_rate": 1.0, "grouping": "document"}),
+    Case("Next sentence", "next_sentence_prediction",
+         masked(f"{KITTEN} [SEP] Birds eat worms .", segment_starts=[0, 9], sentence_label=[1]), AS_IT_IS,
+         TWO_DOCUMENTS),
+    Case("Sentence comparison", "sentence_comparison",
+         {"input_ids": f"[CLS] {KITTEN} [SEP]", "input_ids_b": f"[CLS] {BALL} [SEP]"}, {}, (Text((KITTEN, BALL)),)),
+    Case("Token classification", "replaced_token_detection",
+         masked("The kitten is chasing the puppies .", label_positions=[6], label_ids="ball"),
+         {**DOCUMENT, "replacement": "uniform"}, also=("puppies",)),
+    Case("Token reordering", "token_reordering", pair(". kitten the chasing The is ball", KITTEN), CLS),
+    Case("Token deletion", "token_deletion",
+         pair("The kitten chasing the .", KITTEN, kept_positions=[0, 1, 3, 4, 6]), {**CLS, "noise_density": 0.3}),
+    Case("Span masking", "text_infilling",
+         pair("The kitten [MASK] is [MASK] .", KITTEN, span_starts=[2, 3], span_lengths=[0, 3]),
+         {**CLS, "noise_density": 0.4}),
+    Case("Sentinel masking", "span_corruption",
+         {"input_ids": "The kitten <extra_0> the <extra_1> </s>",
+          "target_ids": "<extra_0> is chasing <extra_1> ball . </s>"},
+         {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64}),
+    Case("Sentinel masking", "span_corruption",
+         {"target_ids": "<extra_0> is chasing <extra_1> ball . <extra_2> </s>"},
+         {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64, "final_sentinel": True}),
+    Case("Sentence reordering", "sentence_reordering", pair(f"{BALL} {KITTEN}", f"{KITTEN} {BALL}"), CLS,
+         (Text((KITTEN, BALL)),)),
+    Case("Document rotation", "document_rotation",
+         pair(f"chasing the ball . {BALL} The kitten is", f"{KITTEN} {BALL}", rotation=[3]), CLS,
+         (Text((KITTEN, BALL)),)),
+)  # fmt: skip
+
+PUPPY = (Text((PUPPIES,)),)
+HARD_WORK = (Text((WORK, SUCCESS)),)
+TO_TEXT = (
+    ("Translate from Chinese to English: ", "你好!", "Hello!"),
+    ("Answer: ", "when was Albert Einstein born?", "He was born on March 14, 1879."),
+    ("Simplify: ", "the professor, who has published numerous papers in his field, will be giving a lecture on the "
+     "topic next week.", "The experienced professor will give a lecture next week."),
+    ("", "Text: John bought a new car. Hypothesis: John has a car.", "Entailment"),
+    ("Score the translation from English to Chinese. ", "English: when in Rome, do as the Romans do. Chinese: "
+     "人在罗马就像罗马人一样做事。", "0.81"),
+)  # fmt: skip
+
+LONGER = (
+    Case("puppies masked", "masked_lm",
+         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
+         {**DOCUMENT, "mask_rate": 0.25}, PUPPY),
+    Case("puppies masked", "masked_encoder_decoder",
+         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
+         {"mask_rate": 0.25}, PUPPY),
+    Case("puppies masked", "denoising_autoencoding",
+         pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
+         {**CLS, "mask_rate": 0.25}, PUPPY),
+    Case("puppies in spans", "span_corruption",
+         {"input_ids": "The puppies are <extra_0> outside <extra_1> house . </s>",
+          "target_ids": "<extra_0> frolicking <extra_1> the <extra_2> </s>"},
+         {"noise_density": 0.25, "mean_noise_span_length": 1.0, "input_length": 64, "final_sentinel": True}, PUPPY),
+    Case("puppies in spans", "text_infilling", pair("The [MASK] puppies are [MASK] house .", PUPPIES),
+         {**CLS, "noise_density": 0.375}, PUPPY),
+    Case("hard work reordered", "sentence_reordering", pair(f"{SUCCESS} {WORK}", f"{WORK} {SUCCESS}"), CLS, HARD_WORK),
+    Case("hard work rotated", "document_rotation",
+         pair(f"leads to success . {SUCCESS} Hard work", f"{WORK} {SUCCESS}", rotation=[2]), CLS, HARD_WORK),
+    Case("rain, next", "next_sentence_prediction",
+         masked(f"{RAIN} [SEP] {UMBRELLA}", segment_starts=[0, 6], sentence_label=[0]), AS_IT_IS,
+         (Text((RAIN, UMBRELLA)), NOT_NEXT[1])),
+    Case("cat, not next", "next_sentence_prediction",
+         masked("The cat sleeps on the windowsill . [SEP] Apples grow on trees .", sentence_label=[1]), AS_IT_IS,
+         NOT_NEXT),
+    Case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
+         {"prediction_rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
+)  # fmt: skip
+
+
+def matches(examples: Rows, wanted: Mapping[str, list[int]]) -> np.ndarray:
+    """Rows that have these features."""
+    found = np.ones(len(examples), np.bool_)
+    for name, values in wanted.items():
+        column: Ragged = examples.columns[name]
+        found &= column.lengths == len(values)
+        rows = np.flatnonzero(found)
+        places = column.offsets[rows][:, None] + np.arange(len(values))
+        found[rows] = (column.values[places] == np.array(values)).all(axis=1)
+    return found
+
+
+def search(objective: Objective, sample: Rows, wanted: Mapping[str, list[int]]) -> Row | None:
+    """The first example of the sample with these features, over variants and seeds."""
+    for seed in range(SEEDS):
+        for count in (256, VARIANTS):
+            rows = sample.take(np.zeros(count, np.int64))
+            examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed)
+            assert not skips.any()
+            found = np.flatnonzero(matches(examples, wanted))
+            if len(found):
+                return examples.row(int(found[0]))
+    return None
+
+
+def numbers(words: Words, value: Any) -> list[int]:
+    return words.ids(value) if isinstance(value, str) else list(value)
+
+
+@pytest.mark.parametrize("case", [*TABLE, *LONGER], ids=str)
+def test_is_reached_and_undone(case: Case) -> None:
+    words = Words([*(part for text in case.texts for part in (*text.sentences, text.target)), *case.also])
+    objective = build_objective({"name": case.objective, **case.options}, words.vocabulary)
+    samples = sample_rows_of(objective, words, case.texts).take(np.array([case.row]))
+    example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
+    assert example is not None, "no variant gives the printed example"
+    if objective.invertible:
+        assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
+
+
+def test_a_token_is_predicted_from_those_before_it_in_the_order_alone() -> None:
+    """Order 0, 4, 2, 1, 3: token 1 is predicted from the tokens 0, 4 and 2."""
+    order = [place - 1 for place in LONGER[-1].wanted["prediction_order"]]
+    assert order == [0, 4, 2, 1, 3]
+    assert order[: order.index(1)] == [0, 4, 2]
+
+
+def test_all_of_the_text_are_here() -> None:
+    tasks = {"Causal LM", "Prefix LM", "Masked LM", "MASS-style", "BERT-style", "Permuted LM", "Next sentence",
+             "Sentence comparison", "Token classification", "Token reordering", "Token deletion", "Span masking",
+             "Sentinel masking", "Sentence reordering", "Document rotation"}  # fmt: skip
+    assert {case.task for case in TABLE} == tasks
+
+
+def test_text_to_text(tmp_path: Path) -> None:
+    """Every task of the book in one set: the texts that go in and come out, and the pair given back."""
+    tokenizer = ByteBpe.train([part for task in TO_TEXT for part in task], ByteBpe.Options(size=700), tmp_path)
+    save_tokenizer(tokenizer, "byte_bpe", tmp_path)
+    inputs = [f"task{number}" for number in range(len(TO_TEXT))]
+    tasks = [{"source": name, "template": f"{template}{{source}}"}
+             for name, (template, _, _) in zip(inputs, TO_TEXT, strict=True)]  # fmt: skip
+    objective = build_objective({"name": "text_to_text", "tasks": tasks}, Vocabulary.load(tmp_path / VOCABULARY_FILE))
+    encoded = [[one.ids.tolist() for one in tokenizer.encode([source, target])] for _, source, target in TO_TEXT]
+    samples = pair_samples(encoded)
+    examples, skips = objective.corrupt(samples, np.zeros(len(samples), np.uint16), 1)
+    assert not skips.any()
+    for number, (template, source, target) in enumerate(TO_TEXT):
+        example = examples.row(number)
+        assert tokenizer.decode(example["input_ids"].tolist()) == f"{template}{source}</s>"
+        assert tokenizer.decode(example["target_ids"].tolist()) == f"{target}</s>"
+        assert example["task"].tolist() == [number]
+        assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"
+
+
+def pair_samples(encoded: list[list[list[int]]]) -> Rows:
+    """Parallel rows, each of its own task."""
+    columns = {
+        "ids": Ragged.from_lists([source for source, _ in encoded], np.uint16),
+        "sentence_starts": Ragged.from_lists([[0]] * len(encoded), np.uint16),
+        "target_ids": Ragged.from_lists([target for _, target in encoded], np.uint16),
+        "target_language": Ragged.from_lists([[0]] * len(encoded), np.uint8),
+    }
+    fixed = fixed_columns(np.arange(len(encoded), dtype=np.uint64))
+    return Rows({**fixed, "part": np.arange(len(encoded), dtype=np.uint8)}, columns)

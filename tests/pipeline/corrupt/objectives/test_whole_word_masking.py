@@ -1,0 +1,109 @@
+"""Whole-word masking: words stay whole, budgets are kept, and the kernel equals a plain loop."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.vocabulary import Vocabulary
+from tests.pipeline.corrupt.objectives.runner import at_labels, corrupt, keyed, masked, variants_of, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
+
+OPEN, INSIDE = 201, 202  # ids that open a word, and that do not
+
+
+def budget(ids: np.ndarray, rate: str) -> int:
+    maskable = int((~WORDS.special[ids]).sum())
+    return max(1, floor(Fraction(rate) * maskable + Fraction(1, 2)))
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("rate", [0.15, 0.5])
+def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
+    objective = wide("whole_word_masking", role_unit=unit, mask_rate=rate)
+    lengths = [1 + (37 * row) % 90 for row in range(250)] + [510] * 5
+    rows = samples(lengths, specials=specials)
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
+        ids = sample["ids"].tolist()
+        row = slow_words(ids, WORDS)
+        taken = sorted(slow_take(key, row, budget(sample["ids"], str(rate))))
+        places = [place for word in taken for place in range(row[word].start, row[word].start + row[word].length)]
+        sizes = [row[word].length for word in taken]
+        leaders = leaders_of(sizes) if unit == "word" else None
+        assert masked(example) == masked_by_hand(key, [1, *ids, 2], [place + 1 for place in places], WORDS, leaders)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.8])
+def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
+    objective = wide("whole_word_masking", mask_rate=rate)
+    rows = samples([1, 2, 3, 5, 9, 17, 64, 510] * 30, specials=0.05, seed=3)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+    for row in np.flatnonzero(skips == 0):
+        sample, example = rows.row(int(row)), examples.row(int(row))
+        positions = set(example["label_positions"].tolist())
+        inside = [
+            [place + 1 in positions for place in range(word.start, word.start + word.length)]
+            for word in slow_words(sample["ids"], WORDS)
+        ]
+        assert all(len(set(word)) == 1 for word in inside)
+        left = budget(sample["ids"], str(rate)) - len(positions)
+        untaken = [len(word) for word in inside if not word[0]]
+        if left < 0:  # the one excess: a single word, where every word is longer than the budget
+            assert sum(word[0] for word in inside) == 1
+            assert min(len(word) for word in inside) > left + len(positions)
+        else:
+            assert min(untaken, default=left + 1) > left
+        assert (example["input_ids"][sorted(positions)] >= MASK).all()
+        written = example["input_ids"][sorted(positions)]
+        assert ((written == MASK) | (written >= FIRST_CONTENT)).all()
+
+
+def test_words_of_equal_length_are_equally_likely() -> None:
+    ids = [OPEN, INSIDE] * 20
+    examples = variants_of(wide("whole_word_masking", mask_rate=0.2), ids)
+    starts = np.array([example["label_positions"][::2] for example in examples])
+    assert starts.shape == (4000, 4)
+    observed = np.bincount((starts.ravel() - 1) // 2, minlength=20)
+    assert chi_square_is_plausible(observed, np.full(20, 800.0), 19, scale=1 - 4 / 20)
+
+
+def test_shares_of_roles_that_words_draw() -> None:
+    """Of words of two tokens, 8 of 10 are two masks, 1 of 10 is kept, 1 of 10 has two random ids of their own."""
+    rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
+    objective = wide("whole_word_masking", role_unit="word", mask_rate=0.3)
+    examples = corrupt(objective, rows, np.arange(1500))
+    written = at_labels(examples)[0].reshape(-1, 2)
+    masked = written == MASK
+    assert (masked[:, 0] == masked[:, 1]).all()
+    kept = (written == [OPEN, INSIDE]).all(axis=1)
+    assert within_sigmas(int(masked[:, 0].sum()), len(written), 0.8)
+    assert within_sigmas(int(kept.sum()), len(written), 0.1)
+    random = written[~masked[:, 0] & ~kept]
+    assert (random[:, 0] != random[:, 1]).mean() > 0.9
+
+
+def test_a_budget_is_used_up_by_any_words_that_fit() -> None:
+    """Half of six tokens: a word of three, or three of one."""
+    examples = variants_of(wide("whole_word_masking", mask_rate=0.5), [201, 210, 211, 212, 204, 207])
+    assert {len(example["label_ids"]) for example in examples} == {3}
+
+
+def test_most_labels_bound_the_budget() -> None:
+    rows = samples([510] * 20)
+    lengths = corrupt(wide("whole_word_masking", max_labels=20), rows).columns["label_ids"].lengths
+    assert lengths.max() == 20
+
+
+def test_a_tokenizer_without_word_starts_has_one_word_a_row() -> None:
+    """The only word is longer than the budget and taken whole."""
+    words = Vocabulary(WORDS.size, WORDS.specials, WORDS.sentinels, WORDS.modes, WORDS.special,
+                       np.zeros(WORDS.size, np.bool_), WORDS.fingerprint)  # fmt: skip
+    rows = one_sample([300, 301, 302, SEP, 303], [0], words, 200)
+    examples = corrupt(wide("whole_word_masking", words), rows, np.arange(200))
+    assert {tuple(example["label_positions"].tolist()) for example in examples} == {(5,)}

@@ -1,0 +1,82 @@
+"""One text through every objective, in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline import registry
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+
+TEXT = "Hard work leads to success. Success brings happiness."
+
+
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
+def test_every_objective_corrupts_a_text_and_restores_it(name: str) -> None:
+    found = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.")
+    assert str(found).splitlines()[0].split(maxsplit=1)[1].startswith("Hard work leads to success . | Success brings")
+    assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
+    if found.objective.invertible:
+        original = found.objective.original(found.sample, found.example)
+        assert found.restored.split() == found.codec.words(original.tolist())
+
+
+def test_options_variant_and_seed_decide_the_corruption() -> None:
+    objective = {"name": "document_rotation", "max_length": 32}
+    shown = {corrupt_text(objective, TEXT, variant=variant).example["rotation"][0] for variant in range(40)}
+    assert len(shown) > 4
+    assert str(corrupt_text(objective, TEXT, variant=3)) == str(corrupt_text(objective, TEXT, variant=3))
+    others = {corrupt_text(objective, TEXT, seed=seed).example["rotation"][0] for seed in range(40)}
+    assert len(others) > 4
+    assert corrupt_text(objective, TEXT).objective.options.max_length == 32
+
+
+def test_a_trained_tokenizer_gives_its_own_pieces(tmp_path: Path) -> None:
+    save_tokenizer(ByteBpe.train([TEXT] * 20, ByteBpe.Options(size=420), tmp_path), "byte_bpe", tmp_path)
+    found = corrupt_text("sentence_reordering", TEXT, tokenizer=tmp_path)
+    assert found.sample["sentence_starts"][0] == 0
+    assert len(found.sample["sentence_starts"]) == 2
+    assert found.restored.replace(" ", "").replace("Ġ", " ") == f"<s>{TEXT}</s>"
+
+
+def test_sentence_pairs_take_their_partner_from_the_other_documents() -> None:
+    partners = set()
+    for variant in range(20):
+        found = corrupt_text(
+            "next_sentence_prediction", TEXT, others=["Owls sleep by day. Owls hunt."], variant=variant
+        )
+        partners |= set(found.codec.words(found.sample["partner_ids"].tolist()))
+    assert {"Owls", "sleep"} <= partners
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("masked_lm", "  ", "expected a text"),
+        ("sentence_reordering", "One sentence.", "at least 1 tokens and 2 sentences, the text has 1"),
+        ("translation_lm", TEXT, "give the other side as target"),
+        ("masked_ml", TEXT, "did you mean 'masked_lm'"),
+    ],
+)
+def test_what_cannot_be_corrupted_is_said(name: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        corrupt_text(name, text)
+
+
+@pytest.mark.parametrize("variant", [-1, 1 << 16])
+def test_a_variant_out_of_range_is_refused(variant: int) -> None:
+    with pytest.raises(ConfigurationError, match="expected a variant from 0 to 65,535"):
+        corrupt_text("masked_lm", TEXT, variant=variant)
+
+
+def test_labels_are_below_the_positions_that_predict_them() -> None:
+    for architecture in ("decoder", "encoder"):
+        objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
+        lines = dict(line.split(maxsplit=1) for line in str(corrupt_text(objective, "It rains.")).splitlines())
+        labels, inputs = lines["labels"].split(), lines["input"].split()
+        assert labels[:-1] == inputs[1:]
+        assert labels[-1] == "__"

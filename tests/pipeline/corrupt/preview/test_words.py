@@ -1,0 +1,48 @@
+"""Texts as tokens that people can read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
+
+WORD = st.text("abc#", min_size=1, max_size=4)
+
+
+@given(st.lists(st.lists(WORD, max_size=5), min_size=1, max_size=4))
+def test_ids_and_words_are_inverse(texts: list[list[str]]) -> None:
+    words = Words(" ".join(text) for text in texts)
+    for text in texts:
+        ids = words.ids(" ".join(text))
+        assert words.words(ids) == text
+        assert not words.vocabulary.special[ids].any()
+        assert words.vocabulary.word_start[ids].tolist() == [not word.startswith("##") for word in text]
+    different = {word for text in texts for word in text}
+    assert words.vocabulary.size == len(SPECIALS) + SENTINELS + len(MODES) + len(different)
+
+
+def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them() -> None:
+    words = Words(["the cat"])
+    assert words.words(range(7)) == ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<unk>"]
+    assert words.ids("[MASK] <extra_0> cat") == [3, 7, words.vocabulary.size - 2]
+    assert words.vocabulary.special.sum() == len(SPECIALS) + SENTINELS + len(MODES)
+    with pytest.raises(KeyError):
+        words.ids("dog")
+
+
+def test_rows_of_texts_are_those_of_the_objectives_grouping() -> None:
+    texts = (Text(("a b .", "c .")), Text(("d e f .",)))
+    words = Words(sentence for text in texts for sentence in text.sentences)
+    document = build_objective({"name": "masked_lm", "grouping": "document"}, words.vocabulary)
+    rows = sample_rows_of(document, words, texts)
+    assert [" ".join(words.words(row["ids"].tolist())) for row in rows] == ["a b . c .", "d e f ."]
+    assert [row["sentence_starts"].tolist() for row in rows] == [[0, 3], [0]]
+    assert [row.fixed["document_uid"].tolist() for row in rows] == [text.uid.tolist() for text in texts]
+    assert not np.array_equal(texts[0].uid, texts[1].uid)
+    packed = sample_rows_of(build_objective("masked_lm", words.vocabulary), words, texts)
+    assert [" ".join(words.words(row["ids"].tolist())) for row in packed] == ["a b . c . [SEP] d e f . [SEP]"]

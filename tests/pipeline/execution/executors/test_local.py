@@ -1,0 +1,89 @@
+"""Worker processes of this machine: none outlives its driver, and Ctrl-C is the driver's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from clozeline.pipeline.execution.run_units import run_units
+from clozeline.pipeline.recipe import ExecutorConfig
+from tests.pipeline.execution.noting_steps import Endless, Reporting
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_as_in_a_shell() -> Iterator[None]:
+    """Handle the signal as Python does at its start: a runner of tests may have left it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_killed_driver_leaves_no_worker(tmp_path):
+    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.executors.test_local", str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    driver.kill()
+    driver.wait()
+    pids = [int(path.stem) for path in workers]
+    assert len(pids) == 2
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
+    assert not alive
+
+
+@pytest.mark.parametrize("moment", ["before the first", "between two", "after the last", "while they end"])
+def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
+    alive_at_most, real_start, real_stop = [], BaseProcess.start, BaseProcess.terminate
+
+    def start(process: BaseProcess) -> None:
+        if moment == ("between two" if alive_at_most else "before the first"):
+            os.kill(os.getpid(), signal.SIGINT)
+        real_start(process)
+        alive_at_most.append(process)
+        if len(alive_at_most) == 2 and moment in ("after the last", "while they end"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def terminate(process: BaseProcess) -> None:
+        if moment == "while they end":
+            os.kill(os.getpid(), signal.SIGINT)
+        real_stop(process)
+
+    monkeypatch.setattr(BaseProcess, "start", start)
+    monkeypatch.setattr(BaseProcess, "terminate", terminate)
+    with pytest.raises(KeyboardInterrupt):
+        run_units(Endless(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    assert [process.is_alive() for process in alive_at_most] == [False, False]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(tmp_path, monkeypatch):
+    real_start = BaseProcess.start
+
+    def start(process: BaseProcess) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        real_start(process)
+
+    monkeypatch.setattr(BaseProcess, "start", start)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    assert len(list(tmp_path.glob("*.blocked"))) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path):
+    run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    assert {path.read_text() for path in tmp_path.glob("*.blocked")} == {"True"}
+
+
+if __name__ == "__main__":
+    run_units(Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)

@@ -1,0 +1,50 @@
+"""Tasks on a Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import StageRun, stage_key
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from tests.pipeline.execution.toy_stage import ToyStage, tree
+
+
+def execute(output, name: str, **options: Any) -> dict[str, bytes]:
+    executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
+    toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor))
+    StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
+    return {name: content for name, content in tree(output / "dedup").items() if not name.startswith("logs/")}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of Ray's own files and processes
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
+def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        there = execute(tmp_path / "ray", "ray", mem_per_cpu_gb=0.25)
+    finally:
+        ray.shutdown()
+    assert there == execute(tmp_path / "local", "local")
+    assert (tmp_path / "ray/dedup/logs/square/logs/task_00000.log").exists()
+
+
+def test_without_the_package_the_way_out_is_said(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "ray":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[ray\]'"):
+        execute(tmp_path / "ray", "ray")

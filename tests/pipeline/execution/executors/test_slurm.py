@@ -1,0 +1,149 @@
+"""Array jobs of Slurm, against stand-ins for its commands: the bytes of local processes, and how tasks end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline.command import guarded
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import StageRun, stage_key
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from tests.pipeline.execution.executors.cluster import install
+from tests.pipeline.execution.toy_stage import ToyStage, tree
+from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
+
+OPTIONS = {"partition": "cpu", "time": "01:00:00", "poll_s": 0.01, "max_array_size": 2, "sbatch_args": {"account": "a"}}
+
+
+def execute(output: Path, *, name: str = "slurm", tasks: int = 4, fault: str = "", **given: object) -> StageRun[object]:
+    options = {**OPTIONS, **given} if name == "slurm" else {}
+    executor = ExecutorConfig(name=name, tasks=tasks, workers=1, options=options)
+    toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault=fault)
+    run = StageRun(toy, stage_key(toy, "upstream"), False)
+    run.execute(Progress())
+    return run
+
+
+def data(folder: Path) -> dict[str, bytes]:
+    return {name: content for name, content in tree(folder / "dedup").items() if not name.startswith("logs/")}
+
+
+def test_jobs_give_the_bytes_of_local_processes_within_the_limits_of_the_cluster(tmp_path, monkeypatch):
+    cluster = install(tmp_path / "cluster", monkeypatch)
+    execute(tmp_path / "slurm")
+    execute(tmp_path / "local", name="local")
+    assert data(tmp_path / "slurm") == data(tmp_path / "local")
+    calls = (cluster / "calls").read_text()
+    assert calls.count("sbatch") == 3  # two arrays, then one; and none for statistics
+    logs = tmp_path / "slurm/dedup/logs/square"
+    script = (logs / "launch_script.slurm").read_text()
+    for line in (
+        "--array=0-1%1",
+        "--partition=cpu",
+        "--time=01:00:00",
+        "--cpus-per-task=1",
+        "--account=a",
+        "--requeue",
+    ):
+        assert f"#SBATCH {line}\n" in script, script
+    assert "qos" not in script
+    assert sorted(path.name for path in logs.glob("*.out")) == ["1_0.out", "1_1.out", "2_0.out", "2_1.out"]
+    assert (logs / "executor.pik").stat().st_mode & 0o777 == 0o600
+    assert not (logs / "slurm_job").exists()
+    assert execute(tmp_path / "slurm").missing() == []
+    assert (cluster / "calls").read_text() == calls
+
+
+@pytest.mark.slow
+def test_a_task_that_failed_is_submitted_again(tmp_path, monkeypatch):
+    cluster = install(tmp_path / "cluster", monkeypatch, {"1_1": "NODE_FAIL"})
+    execute(tmp_path / "slurm")
+    execute(tmp_path / "local", name="local")
+    assert data(tmp_path / "slurm") == data(tmp_path / "local")
+    assert (cluster / "calls").read_text().count("sbatch") == 4
+
+
+def test_a_worker_killed_again_and_again_is_named_with_its_state_and_log(tmp_path, monkeypatch):
+    install(tmp_path / "cluster", monkeypatch)
+    with pytest.raises(PartialFailureError) as caught:
+        execute(tmp_path / "slurm", tasks=1, fault="die always")
+    assert "task 0 of Slurm job 2 ended as FAILED before this unit was done" in str(caught.value)
+    assert f"its log: {tmp_path}/slurm/dedup/logs/square/2_0.out" in str(caught.value)
+    assert caught.value.exit_code == 69
+    squares = tmp_path / "slurm/dedup/tmp"
+    assert {path.name for path in squares.glob("*.txt")} >= {"000000.txt"}
+
+
+def test_a_cancelled_job_is_not_submitted_again(tmp_path, monkeypatch):
+    cluster = install(tmp_path / "cluster", monkeypatch, {"1_0": "CANCELLED by 1000", "1_1": "OUT_OF_MEMORY"})
+    with pytest.raises(PartialFailureError) as caught:
+        execute(tmp_path / "slurm")
+    assert "task 0 of Slurm job 1 ended as CANCELLED" in str(caught.value)
+    assert "task 1 of Slurm job 1 ended as OUT_OF_MEMORY" in str(caught.value)
+    assert (cluster / "calls").read_text().count("sbatch") == 2
+
+
+def test_without_accounts_the_records_of_the_units_decide(tmp_path, monkeypatch):
+    faults = {f"{job}_{task}": "CANCELLED" for job in (1, 2, 3, 4) for task in (0, 1)}
+    cluster = install(tmp_path / "cluster", monkeypatch, {**faults, "accounts": "off"})
+    with pytest.raises(PartialFailureError, match="task 1 of Slurm job 4 left the queue before this unit was done"):
+        execute(tmp_path / "slurm")
+    assert (cluster / "calls").read_text().count("sbatch") == 4
+
+
+@pytest.mark.slow
+def test_a_driver_that_stops_cancels_its_job_and_one_that_was_killed_does_so_at_its_next_start(tmp_path, monkeypatch):
+    cluster = install(tmp_path / "cluster", monkeypatch)
+
+    def interrupted(self: object, *_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clozeline.pipeline.execution.executors.slurm.Slurm._wait", interrupted)
+        assert guarded(lambda: execute(tmp_path / "slurm") and 0) == 130
+    assert "scancel 1 2" in (cluster / "calls").read_text()
+    for job in (1, 2):
+        (cluster / f"{job}.states").unlink()  # as if scancel had never come: the job of a driver that was killed
+    execute(tmp_path / "slurm")
+    assert (cluster / "calls").read_text().count("scancel 1 2") == 2
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StorageError, match="there is no command sbatch; start on a login node"):
+        execute(tmp_path / "slurm")
+
+
+@pytest.mark.parametrize(
+    ("executor", "message"),
+    [
+        ({"name": "slurm"}, "executor.options: slurm: 'partition' is missing"),
+        ({"name": "slurm", "options": {"partition": "a", "tim": "1"}}, "unknown key 'tim'; did you mean 'time'"),
+        ({"name": "slurm", "options": {"partition": "a\n#SBATCH --wrap=x"}}, "partition: String should match"),
+        ({"name": "slum"}, "no 'slum' in pipeline/executors; did you mean 'slurm'"),
+        ({"options": {"partition": "a"}}, "executor.options: local: unknown key 'partition'"),
+    ],
+)
+def test_wrong_options_are_named_before_anything_runs(executor, message):
+    with pytest.raises(ConfigurationError) as caught:
+        validate(Recipe, {"corpus": "c", "executor": executor}, "f")
+    assert message in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_whole_recipe_has_the_same_bytes_from_jobs(tmp_path, monkeypatch):
+    install(tmp_path / "cluster", monkeypatch)
+    short = RECIPE[: RECIPE.index("  - {name: span_corruption")]
+    arguments = ["--config", str(write_recipe(tmp_path, short)), f"input={write_corpus(tmp_path / 'in', 25)}"]
+    slurm = ["executor.name=slurm", "executor.tasks=2", "executor.options={partition: cpu, poll_s: 0.01}"]
+    assert main([*arguments, f"output={tmp_path / 'slurm'}", *slurm]) == 0
+    assert main([*arguments, f"output={tmp_path / 'local'}"]) == 0
+    for stage in all_stages():
+        there = {name: data for name, data in tree(tmp_path / "slurm" / stage).items() if not name.startswith("logs/")}
+        assert there == tree(tmp_path / "local" / stage), stage

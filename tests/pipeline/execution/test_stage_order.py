@@ -1,0 +1,88 @@
+"""The order of stages, and what a stage finds in those before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.runner import stage_key
+from clozeline.pipeline.execution.stage_order import (
+    all_stages,
+    check_recipe,
+    documents_folder,
+    stage_of,
+    stages_of,
+    tokenizer_stage,
+)
+from clozeline.pipeline.recipe import Recipe, part_of_stage
+
+
+def recipe(*stages):
+    keys = {stage: [{"name": "masked_lm"}] if stage == "corrupt" else {} for stage in stages}
+    return validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+
+
+def test_stages_have_places_of_their_own():
+    stages = ["clean", "dedup", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt", "tasks"]
+    assert all_stages() == stages
+    places = {part_of_stage(name, "Stage").place for name in all_stages()}
+    assert len(places) == 9
+    assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
+
+
+def test_a_recipe_has_the_stages_whose_keys_it_has_in_their_order():
+    assert stages_of(recipe("encode", "clean")) == ["clean", "encode"]
+    with pytest.raises(ConfigurationError, match="the recipe has no key 'dedup'"):
+        recipe("clean").config_of("dedup")
+
+
+@pytest.mark.parametrize(
+    ("stages", "stage", "lacking"),
+    [
+        (["train_tokenizer"], "train_tokenizer", "clean"),
+        (["dedup"], "dedup", "clean"),
+        (["corrupt"], "corrupt", "group"),
+    ],
+)
+def test_a_stage_that_lacks_another_is_named(stages, stage, lacking):
+    with pytest.raises(ConfigurationError, match=f"key '{stage}' needs the key '{lacking}' too"):
+        check_recipe(recipe(*stages))
+    check_recipe(recipe("clean", "train_tokenizer", "encode"))
+
+
+@pytest.mark.parametrize(("giving", "said"), [((), "none"), (("train_tokenizer", "tokenizer"), "train_tokenizer and")])
+def test_one_stage_gives_the_tokenizer(giving, said):
+    keys = {"clean": {}, "encode": {}, **{stage: {} for stage in giving}}
+    if "tokenizer" in giving:
+        keys["tokenizer"] = {"path": "vocab.txt"}
+    both = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+    with pytest.raises(ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"):
+        tokenizer_stage(both)
+    assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
+
+
+def test_documents_come_from_the_last_stage_that_wrote_them():
+    assert documents_folder(recipe("clean", "dedup"), "train_tokenizer").name == "dedup"
+    assert documents_folder(recipe("clean", "train_tokenizer"), "encode").name == "clean"
+    assert documents_folder(recipe("clean", "dedup"), "dedup").name == "clean"
+    with pytest.raises(ConfigurationError, match="'encode' needs documents"):
+        documents_folder(recipe("train_tokenizer"), "encode")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "changes"),
+    [
+        ("dedup", "seed", 2, True),
+        ("dedup", "heldout", {"fraction": 0.5}, False),
+        ("dedup", "corpus", "d", False),
+        ("dedup", "dedup", {"near": None}, True),
+        ("dedup", "executor", {"tasks": 9}, False),
+        ("train_tokenizer", "heldout", {"fraction": 0.5}, True),
+        ("train_tokenizer", "dedup", None, False),
+    ],
+)
+def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, key, value, changes):
+    plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
+    keys = [stage_key(stage_of(validate(Recipe, data, "test"), name), "up") for data in (plain, {**plain, key: value})]
+    assert (keys[0] != keys[1]) == changes

@@ -1,0 +1,89 @@
+"""Rows of a sample set change only with the VERSION of its grouping, and with nothing else that a recipe says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline import registry
+from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from clozeline.pipeline.rows import Rows
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.token_rows import random_documents
+
+GOLDEN = Path(__file__).parent / "golden.json"
+WORDS = vocabulary(1000)
+PARTS = [[20, 400_000], [64, 600_000]]
+CASES: dict[str, dict[str, Any]] = {
+    "packed": {"name": "packed", "length": 64, "separator": "eos"},
+    "packed_mixture": {"name": "packed", "length": 64, "parts": PARTS},
+    "full_sentences": {"name": "full_sentences", "length": 64, "separator": "eos"},
+    "full_sentences_mixture": {"name": "full_sentences", "length": 64, "parts": PARTS},
+    "document": {"name": "document", "length": 64},
+    "document_mixture": {"name": "document", "length": 64, "parts": PARTS},
+    "sentence_pair": {"name": "sentence_pair", "length": 64, "short_rate": 0.1, "partner": True},
+    "sentence_order": {"name": "sentence_pair", "length": 64, "short_rate": 0.1, "partner": False},
+    "parallel": {"name": "parallel", "length": 64, "cut": "longer"},
+    "text_to_text": {"name": "parallel", "length": 40, "cut": "source", "target_length": 60,
+                     "sources": [["b", 40, 1_000_000], ["a", 30, 500_000]]},
+}  # fmt: skip
+DESCRIBED = tuple(CASES)
+CASES |= {
+    name: {"name": name, "length": 64}
+    for name in set(registry.names("clozeline.pipeline.group.groupings")) - {case["name"] for case in CASES.values()}
+}
+
+
+def digest(case: str, seed: int = 1) -> str:
+    options = dict(CASES[case])
+    spec = GroupingSpec.of(options.pop("name"), options)
+    context = Context(spec.label, seed, ("a", "b", "c"))
+    grouped = build_grouping(spec, WORDS).group(random_documents(60, 200, seed=1), MinimumRow(), context)
+    found = hashlib.sha256(f"{spec.label} {json.dumps(grouped.counts, sort_keys=True)}".encode())
+    return _add(found, grouped.rows)
+
+
+def golden(case: str) -> dict[str, Any]:
+    return {
+        "version": registry.find("clozeline.pipeline.group.groupings", CASES[case]["name"]).VERSION,
+        "sha256": digest(case),
+    }
+
+
+def write_golden(path: Path = GOLDEN) -> None:
+    """Write the entries of all cases; other bytes under the same VERSION are a ValueError."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    found = {case: golden(case) for case in sorted(CASES)}
+    for case, entry in found.items():
+        before = stored.get(case, entry)
+        if entry["version"] == before["version"] and entry != before:
+            raise ValueError(f"{case}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it")
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _add(found: Any, rows: Rows) -> str:
+    for name, values in sorted(rows.fixed.items()):
+        found.update(f"{name} {values.dtype.str}".encode() + values.tobytes())
+    for name, column in sorted(rows.columns.items()):
+        found.update(f"{name} {column.values.dtype.str}".encode() + column.values.tobytes() + column.offsets.tobytes())
+    return str(found.hexdigest())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden_bytes(case: str) -> None:
+    """Bytes of a grouping change only with its VERSION; then this file changes with it."""
+    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(case) == golden(case), "run `make objectives`"
+
+
+@pytest.mark.parametrize("case", DESCRIBED)
+def test_only_what_is_drawn_depends_on_the_seed(case: str) -> None:
+    draws = case in ("sentence_pair", "sentence_order", "text_to_text") or case.endswith("_mixture")
+    assert (digest(case) != digest(case, seed=2)) == draws
+
+
+if __name__ == "__main__":
+    write_golden()

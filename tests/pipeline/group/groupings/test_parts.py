@@ -1,0 +1,113 @@
+"""Parts of a mixture: drawn by uid with their shares, and rows cut with their part's length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from clozeline.pipeline.group.groupings._parts import PartDraws
+from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.rows import Rows
+from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.laws import within_sigmas
+from tests.pipeline.token_rows import random_documents
+
+WORDS = vocabulary(1000)
+PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))
+
+
+def group(rows: Rows, name: str, parts: Any, **options: Any) -> tuple[Rows, Any]:
+    spec = GroupingSpec.of(name, {"length": max(length for length, _ in parts), "parts": parts, **options})
+    grouped = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label, 5))
+    return grouped.rows, grouped.counts
+
+
+def test_one_row_draws_as_many_do() -> None:
+    uids = np.random.RandomState(1).randint(0, 1 << 62, 3000).astype(np.uint64) * np.uint64(3)
+    draws = PartDraws(PARTS, 30, "label", 7)
+    parts, lengths = draws.of_rows(uids)
+    assert [draws.of_row(int(uid)) for uid in uids] == list(zip(parts.tolist(), lengths.tolist(), strict=True))
+    keys = kernel_keys(7, "label", uids, np.zeros(3000, np.uint16))
+    base = kernel_base(7, "label", 0)
+    assert [word_of(base, int(uid), MIXTURE, 3) for uid in uids] == words(keys, MIXTURE, 4)[:, 3].tolist()
+
+
+def test_parts_have_their_shares() -> None:
+    uids = np.arange(1, 100_001, dtype=np.uint64)
+    parts, _ = PartDraws(PARTS, 30, "label", 7).of_rows(uids)
+    for part, (_, share) in enumerate(PARTS):
+        assert within_sigmas(int((parts == part).sum()), 100_000, share / MILLION)
+
+
+def test_a_part_ends_where_the_next_begins() -> None:
+    """A row whose draw equals a bound is of the part after it."""
+    uids = np.array([12345], np.uint64)
+    number = ((word_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
+    for bound, part in ((number, 1), (number + 1, 0)):
+        draws = PartDraws(((9, bound), (14, MILLION - bound)), 14, "label", 7)
+        assert draws.of_rows(uids)[0].tolist() == [draws.of_row(12345)[0]] == [part]
+
+
+def drawn(row_uid: int, label: str) -> int:
+    key = kernel_keys(5, label, np.array([row_uid], np.uint64), np.zeros(1, np.uint16))
+    number = ((int(words(key, MIXTURE, 1)[0, 0]) >> 32) * MILLION) >> 32
+    return sum(number >= bound for bound in (500_000, 800_000))
+
+
+@pytest.mark.parametrize("separator", ["none", "sep"])
+def test_packed_rows_equal_a_plain_loop(separator: str) -> None:
+    rows = random_documents(80, 60, seed=2)
+    found, counts = group(rows, "packed", PARTS, separator=separator)
+    label = GroupingSpec.of("packed", {"length": 30, "parts": PARTS, "separator": separator}).label
+    stream, places = [], []
+    for document in rows:
+        ids = [*document["token_ids"].tolist(), *([2] if separator == "sep" and len(document["token_ids"]) else [])]
+        name = document.fixed["document_uid"].tobytes(), int(document.fixed["copy"])
+        places += [(*name, offset) for offset in range(len(ids))]
+        stream += ids
+    place = 0
+    for row in found:
+        uid = sample_uid(*places[place], label)
+        part = drawn(uid, label)
+        assert (int(row.fixed["uid"]), int(row.fixed["part"])) == (uid, part)
+        assert row["ids"].tolist() == stream[place : place + PARTS[part][0]]
+        place += PARTS[part][0]
+    assert place >= len(stream)
+    assert counts["tokens_in_samples"] == len(rows.columns["token_ids"].values)
+
+
+def test_document_windows_have_the_length_of_their_part() -> None:
+    rows = random_documents(120, 100, seed=3, sentence=1000)
+    found, counts = group(rows, "document", PARTS)
+    label = GroupingSpec.of("document", {"length": 30, "parts": PARTS}).label
+    ends = {(r.fixed["document_uid"].tobytes(), int(r.fixed["copy"])): len(r["token_ids"]) for r in rows}
+    for row in found:
+        part = drawn(int(row.fixed["uid"]), label)
+        left = ends[row.fixed["document_uid"].tobytes(), int(row.fixed["copy"])] - int(row.fixed["document_offset"])
+        assert int(row.fixed["part"]) == part
+        assert len(row["ids"]) == min(PARTS[part][0], left)
+    assert counts["tokens_in_samples"] == counts["tokens_in"] == len(found.columns["ids"].values)
+
+
+def test_parts_of_equal_length_cut_as_one_does() -> None:
+    rows = random_documents(50, 60, seed=4)
+    mixed, _ = group(rows, "packed", ((20, 400_000), (20, 600_000)))
+    spec = GroupingSpec("packed", 20)
+    alone = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label)).rows
+    assert mixed.columns["ids"].offsets.tolist() == alone.columns["ids"].offsets.tolist()
+    assert set(mixed.fixed["part"].tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["sentence_pair", "parallel"])
+def test_other_groupings_store_parts_too(name: str) -> None:
+    rows = random_documents(150, 90, seed=6)
+    found, _ = group(rows, name, PARTS)
+    most = np.array([length for length, _ in PARTS])[found.fixed["part"]]
+    total = found.columns["ids"].lengths + (found.columns["target_ids"].lengths if name == "parallel" else 0)
+    assert set(found.fixed["part"].tolist()) == {0, 1, 2}
+    assert (total <= most).all()
+    assert (total == most).any()

@@ -1,0 +1,101 @@
+import bz2
+import gzip
+import io
+import lzma
+import random
+
+import lz4.frame
+import pytest
+import zstandard
+
+from clozeline.pipeline.ingest.formats.decompression import (
+    CODECS,
+    Damage,
+    ZlibDecoder,
+    decompress,
+    decompress_body,
+    detect_codec,
+)
+from clozeline.pipeline.ingest.formats.limits import Limits
+
+PACK = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+DATA = random.Random(1).randbytes(200_000) + b"abc" * 1_000_000
+
+
+def unpack(packed, limits=None):
+    """Everything that came, and the reason of the first damage."""
+    pieces = list(decompress(io.BytesIO(packed), detect_codec(packed[:16]), limits or Limits()))
+    reasons = [piece.reason for piece in pieces if isinstance(piece, Damage)]
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes)), reasons[0] if reasons else None
+
+
+def test_every_codec_is_tested():
+    assert PACK.keys() == CODECS.keys()
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_members_are_read_one_after_another(codec):
+    packed = PACK[codec](DATA) + PACK[codec](b"") + PACK[codec](b"second")
+    assert detect_codec(packed) == codec
+    assert unpack(packed) == (DATA + b"second", None)
+    assert unpack(packed + b"junk after") == (DATA + b"second", "trailing_junk")
+    assert unpack(packed + bytes(64)) == (DATA + b"second", None)
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_what_decodes_is_given_before_the_error(codec):
+    packed = PACK[codec](DATA)
+    found, reason = unpack(packed[:-3])
+    assert reason == "truncated"
+    assert DATA.startswith(found)
+    assert len(found) > len(DATA) // 2
+    flipped = bytearray(packed)
+    flipped[len(flipped) // 2] ^= 0x55
+    found, reason = unpack(bytes(flipped))
+    assert reason in (f"{codec}_error", "truncated", "trailing_junk")
+
+
+def test_false_members_that_overlap_end_as_a_bomb():
+    """Each of these headers announces 128 KiB of raw content, which holds the next headers."""
+    header = b"\x28\xb5\x2f\xfd\x00\x58" + (1 << 17 << 3).to_bytes(3, "little")
+    pieces = list(decompress(io.BytesIO(header * 20_000), "zstd", Limits()))
+    assert sum(len(piece) for piece in pieces if isinstance(piece, bytes)) <= 90 << 20
+    assert pieces[-1].reason == "bomb"
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_pieces_stay_small(codec):
+    packed = PACK[codec](bytes(60 << 20))
+    assert max(len(piece) for piece in decompress(io.BytesIO(packed), codec, Limits())) <= 33 << 20
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_bombs_are_stopped(codec):
+    limits = Limits(decompressed_bytes=10 << 20)
+    found, reason = unpack(PACK[codec](bytes(60 << 20)), limits)
+    assert reason == "bomb"
+    assert len(found) <= 43 << 20
+
+
+def test_short_repetitive_data_is_no_bomb():
+    assert unpack(gzip.compress(bytes(60 << 20))) == (bytes(60 << 20), None)
+
+
+def test_uncompressed_data_passes_through():
+    assert unpack(b"plain") == (b"plain", None)
+
+
+def test_a_body_is_bounded_by_the_record_limit():
+    packed = gzip.compress(b"x" * 1000)
+    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits()) == (b"x" * 1000, True)
+    with pytest.raises(Damage, match="bomb"):
+        decompress_body(packed, ZlibDecoder(31), Limits(record_bytes=999))
+    assert decompress_body(packed[:-1], ZlibDecoder(31), Limits()) == (b"x" * 1000, False)
+    with pytest.raises(Damage, match="truncated"):
+        decompress_body(packed[:9], ZlibDecoder(31), Limits())

@@ -1,0 +1,106 @@
+"""One stream of decompressed bytes, and the file offset of each of them, against members decompressed one by one."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from clozeline.pipeline.ingest.formats import decompression
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.record_stream import Place, next_record, open_record_stream
+
+
+def begins(head: bytes) -> bool:
+    return head.startswith(b"REC ")
+
+
+def written(path: Path, seed: int = 1, count: int = 12) -> tuple[list[bytes], list[int]]:
+    """Gzip members of records, some of them empty; contents and offsets."""
+    draw = random.Random(seed)
+    contents = [b"" if number % 5 == 3 else b"REC " + draw.randbytes(draw.randrange(3000)) for number in range(count)]
+    members = [gzip.compress(content, mtime=0) for content in contents]
+    path.write_bytes(b"".join(members))
+    return contents, [sum(map(len, members[:number])) for number in range(count + 1)]
+
+
+def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompression, "_HEAD", 700)
+    monkeypatch.setattr(decompression, "_OUTPUT", 900)
+    path = tmp_path / "a.gz"
+    contents, offsets = written(path)
+    stream = open_record_stream(path, 0, Limits(), begins, Account())
+    places = [
+        Place(member, inner)
+        for member, content in zip(offsets, contents, strict=False)
+        for inner in range(len(content))
+    ]
+    whole, at, draw = b"".join(contents), 0, random.Random(2)
+    while stream.ensure(1):
+        ahead = draw.randrange(2500)
+        stream.ensure(ahead)
+        offset = draw.randrange(len(stream.ahead))
+        assert stream.place(offset) == places[at + offset]
+        assert stream.file_offset(stream.place(offset)) == places[at + offset].member
+        count = draw.randrange(1, len(stream.ahead) + 1)
+        assert bytes(stream.ahead[:count]) == whole[at : at + count]
+        stream.drop(count)
+        at += count
+    assert at == len(whole)
+    assert (stream.damaged, stream.kind) == (None, "warc-gz")
+
+
+def test_ranges_of_members_begin_at_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    contents, offsets = written(path)
+    records = [offset for offset, content in zip(offsets, contents, strict=False) if content]
+    for position in range(0, offsets[-1], 61):
+        wanted = min([offset for offset in records if offset >= position], default=offsets[-1])
+        assert next_record(path, position, Limits(), begins) == wanted
+    (tmp_path / "plain").write_bytes(b"REC plain")
+    assert next_record(tmp_path / "plain", 0, Limits(), begins) is None
+
+
+@pytest.mark.parametrize(
+    ("pack", "kind"), [(bytes, "warc"), (zstandard.ZstdCompressor().compress, "warc"), (gzip.compress, "warc-gz")]
+)
+def test_every_packing_gives_the_same_bytes(tmp_path: Path, pack, kind: str) -> None:
+    content = b"REC " + random.Random(4).randbytes(5000)
+    path = tmp_path / "file"
+    path.write_bytes(pack(content))
+    account = Account()
+    stream = open_record_stream(path, 0, Limits(), begins, account)
+    assert stream.ensure(len(content))
+    assert not stream.ensure(len(content) + 1)
+    assert (bytes(stream.ahead), stream.kind) == (content, kind)
+    assert stream.file_offset(stream.place(100)) == (0 if kind == "warc-gz" else 100)
+    stream.drop(len(content))
+    size = path.stat().st_size
+    stream.close(size, size)
+    assert (account.decoded, account.content, account.undecoded) == (size, len(content), {})
+
+
+def test_after_damage_the_stream_continues_at_the_next_record(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    contents, offsets = written(path)
+    broken = bytearray(path.read_bytes())
+    broken[offsets[2] + 40] ^= 0xFF
+    path.write_bytes(broken)
+    account = Account()
+    stream = open_record_stream(path, 0, Limits(), begins, account)
+    while stream.fill():
+        pass
+    assert stream.damaged is not None
+    assert (stream.damaged.reason, stream.damaged.member) == ("gzip_error", offsets[2])
+    stream.abandon()
+    assert stream.resync(offsets[-1])
+    following = next(number for number in range(3, 12) if contents[number])
+    assert stream.place() == Place(offsets[following], 0)
+    assert account.undecoded == {"gzip_error": offsets[following] - offsets[2]}
+    while stream.fill():
+        pass
+    assert bytes(stream.ahead) == b"".join(contents[following:])

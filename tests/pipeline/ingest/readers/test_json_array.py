@@ -1,0 +1,109 @@
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from tests.pipeline.captures import counted, read, texts
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=9,
+)
+
+
+def written(tmp_path, data, name="rows.json"):
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+@pytest.fixture
+def tiny_pieces(monkeypatch):
+    """Input that comes a few bytes at a time, so that every element is cut somewhere."""
+    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
+
+
+@given(
+    values=st.lists(VALUES, max_size=9),
+    indent=st.sampled_from([None, 1]),
+    escaped=st.booleans(),
+    rows=st.integers(0, 9),
+)
+def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
+    values = [*values, *({"text": f"Zeile {number} ü\U0001f600", "n": number} for number in range(rows))]
+    text = json.dumps(values, indent=indent, ensure_ascii=escaped)
+    path = written(tmp_path_factory.mktemp("json"), text.encode("utf-8", "surrogatepass"))
+    if any(0xD800 <= ord(char) < 0xE000 for char in text):
+        return
+    items = read(path, name="json_array")
+    expected = [value["text"] for value in values if isinstance(value, dict) and isinstance(value.get("text"), str)]
+    assert texts(items) == [text for text in expected if text.strip()]
+    assert len(items) == len(values)
+    data = path.read_bytes()
+    for item in items:
+        if isinstance(item, RawRecord):
+            assert json.loads(data[item.locator : item.locator + item.length])["text"] == item.text
+
+
+@pytest.mark.usefixtures("tiny_pieces")
+def test_elements_that_are_cut_by_the_buffer_are_whole(tmp_path):
+    values = [{"text": "é" * number} for number in range(1, 60)] + [12345678901234, {"text": "x" * 200_000}]
+    path = written(tmp_path, "\ufeff " + json.dumps(values, ensure_ascii=False))
+    items = read(path, name="json_array")
+    assert texts(items) == [value["text"] for value in values if isinstance(value, dict)]
+    assert counted(items) == {"not_object": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "found", "reasons"),
+    [
+        ("[]", 0, {}),
+        (' [ {"text": "a"} , {"text": "b"} ]\n', 2, {}),
+        ('[{"text": "a"}, {"text": "b"}', 2, {"bad_json": 1}),
+        ('[{"text": "a"}, {"text": }, {"text": "c"}]', 2, {"bad_json": 1}),
+        ('[{"text": "a"} {"text": "b"}]', 2, {"bad_json": 1}),
+        ('[{"text": "a"}, {"text": "b" "x": [{"text": 1}, {"text": 2}]}, {"text": "c"}]', 2, {"bad_json": 1}),
+        ('[{"text": "a"}, {"text": "5" screen"}, {"text": "b"}, {"text": "c"}]', 3, {"bad_json": 1}),
+        ('[{"text": "a"}, nonsense, {"text": "b"}, {"text": }]', 2, {"bad_json": 2}),
+        ('[{"text": "a"}, {"text": "b"}, ]', 2, {}),
+        ('[{"text": "a"}] junk', 1, {"bad_json": 1}),
+        ('{"text": "a"}', 0, {"bad_json": 1}),
+        ('[{"text": 3}, {"body": "x"}, [1], {"text": "\\ud800"}]', 1, {"text_type": 1, "no_text": 1, "not_object": 1}),
+        (b'[{"text": "\xff"}, {"text": "b"}]', 1, {"bad_utf8": 1}),
+        ("[" * 100_000, 0, {"bad_json": 1}),
+    ],
+)
+def test_broken_arrays(tmp_path, data, found, reasons):
+    items = read(written(tmp_path, data), name="json_array")
+    assert len(texts(items)) == found
+    assert counted(items) == reasons
+
+
+@pytest.mark.parametrize("length", [400_000, 4_000_000])
+def test_an_element_over_the_limit_is_counted(tmp_path, length):
+    path = written(tmp_path, json.dumps([{"text": "a"}, {"text": "x" * length}, {"text": "b"}]))
+    items = read(path, name="json_array", limits=Limits(line_bytes=50_000))
+    assert texts(items) == ["a", "b"]
+    assert counted(items) == {"line_bytes": 1}
+
+
+def test_compressed_and_cut(tmp_path):
+    data = json.dumps([{"text": f"row {number}"} for number in range(30_000)]).encode()
+    path = written(tmp_path, gzip.compress(data), "rows.json.gz")
+    assert detect(path) == ("json_array", False)
+    assert len(texts(read(path, name="json_array"))) == 30_000
+    path.write_bytes(gzip.compress(data)[:-2000])
+    items = read(path, name="json_array")
+    assert texts(items)[0] == "row 0"
+    assert isinstance(items[-1], Counted)
+    assert counted(items) == {"truncated": 1}
+
+
+def test_lines_of_json_stay_lines(tmp_path):
+    assert detect(written(tmp_path, '{"text": "a"}\n'))[0] == "jsonl"
+    assert detect(written(tmp_path, "[1]\n[2]\n", "rows.jsonl"))[0] == "jsonl"

@@ -1,0 +1,197 @@
+"""One set of texts in many scripts through every reader; other libraries write the files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import html
+import io
+import json
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from clozeline.pipeline.ingest.readers import RawRecord
+from clozeline.registry import names
+from tests.pipeline.captures import http, read, record
+from tests.pipeline.clean.cleaning import run_clean
+
+TEXTS = {
+    "combining marks": "e\u0301a\u0308o\u0302\u0323 \u1e69 s\u0323\u0307 \u0958 \u1100\u1161\u11a8",
+    "Arabic": "\u0627\u0644\u0633\u0644\u0627\u0645\u064f \u0639\u0644\u064a\u0643\u0645\u060c \u200fa\u200e 1\u061f",
+    "Hebrew": "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u202bab\u202c \u05f4\u05ea\u05f4.",
+    "a family": "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f44d\U0001f3fd",
+    "flags": "\U0001f3f3\ufe0f\u200d\U0001f308 \U0001f1e9\U0001f1ea",
+    "Indic": "\u0928\u092e\u0938\u094d\u0924\u0947 \u0bb5\u0ba3\u0b95\u0bcd\u0b95\u0bae\u0bcd",
+    "Thai": "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+    "Han beyond 16 bits": "\u4e2d\u6587\u3001\U00020000\U0002a6d6\u3002\u65e5\u672c\u8a9e\uff08\u30c6\uff09",
+    "marks of formats": "a \"quoted\" 'text', with; <b>tags</b> & \\n {\"json\": [1]} #.",
+    "zero bytes": "be\x00fore \x07 and after",
+    "ends of lines": "first\r\nsecond\nthird\rfourth\u2028fifth\u0085sixth\u2029seventh",
+    "tabs": "a\tb\t\tc",
+    "a byte order mark inside": "be\ufefffore",
+    "a byte order mark first": "\ufeffbefore",
+    "white space around": "  \u00a0 indented \u3000 ",
+    "not characters": "\ufffe\uffff \ufdd0 \U0010ffff \ue000",
+    "a long line": "w\u00f6rter " * 12_000 + "end",
+}  # fmt: skip
+
+
+def fits_a_line(text: str) -> bool:
+    return "\n" not in text and "\t" not in text
+
+
+def rows(texts: list[str]) -> list[dict[str, str]]:
+    return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+
+
+def as_tsv(texts: list[str]) -> str:
+    return "".join(f"{number}\t{text}\n" for number, text in enumerate(texts))
+
+
+def json_lines(texts: list[str], escaped: bool) -> str:
+    return "".join(json.dumps(row, ensure_ascii=escaped) + "\n" for row in rows(texts))
+
+
+def as_csv(texts: list[str], end: str = "\n") -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("id", "text"), *enumerate(texts)])
+    return out.getvalue()
+
+
+def arrow(path: Path, texts: list[str]) -> None:
+    table = pa.Table.from_pylist(rows(texts))
+    with pa.ipc.new_stream(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def table(texts: list[str]) -> pa.Table:
+    return pa.Table.from_pylist(rows(texts))
+
+
+Writer = Callable[[Path, list[str]], object]
+WRITE: dict[str, tuple[Writer, dict[str, object]]] = {
+    "escaped.jsonl": (lambda path, texts: path.write_text(json_lines(texts, True)), {}),
+    "raw.jsonl": (lambda path, texts: path.write_bytes(json_lines(texts, False).encode()), {}),
+    "bom.jsonl": (lambda path, texts: path.write_bytes(json_lines(texts, False).encode("utf-8-sig")), {}),
+    "wide.jsonl": (lambda path, texts: path.write_bytes(json_lines(texts, False).encode("utf-16")), {}),
+    "crlf.jsonl": (lambda path, texts: path.write_bytes(json_lines(texts, True).replace("\n", "\r\n").encode()), {}),
+    "raw.json": (lambda path, texts: path.write_bytes(json.dumps(rows(texts), ensure_ascii=False).encode()), {}),
+    "wide.json": (lambda path, texts: path.write_bytes(json.dumps(rows(texts), indent=1).encode("utf-16")), {}),
+    "packed.json.gz": (lambda path, texts: path.write_bytes(gzip.compress(json.dumps(rows(texts)).encode())), {}),
+    "a.csv": (lambda path, texts: path.write_bytes(as_csv(texts).encode()), {}),
+    "crlf.csv": (lambda path, texts: path.write_bytes(as_csv(texts, "\r\n").encode("utf-8-sig")), {}),
+    "wide.csv": (lambda path, texts: path.write_bytes(as_csv(texts).encode("utf-16")), {}),
+    "big-endian.csv": (lambda path, texts: path.write_bytes(b"\xfe\xff" + as_csv(texts).encode("utf-16-be")), {}),
+    "a.parquet": (lambda path, texts: pa.parquet.write_table(table(texts), path), {}),
+    "dictionary.parquet": (lambda path, texts: pa.parquet.write_table(table(texts), path, use_dictionary=True), {}),
+    "a.arrow": (arrow, {"reader": "arrow"}),
+    "a.feather": (lambda path, texts: pa.feather.write_feather(table(texts), str(path)), {}),
+    "a.warc.wet": (
+        lambda path, texts: path.write_bytes(b"".join(record(text.encode(), kind="conversion") for text in texts)), {}
+    ),
+}  # fmt: skip
+LINES: dict[str, tuple[Writer, dict[str, object]]] = {
+    "a.tsv": (lambda path, texts: path.write_bytes(as_tsv(texts).encode()), {"columns": ["id", "text"]}),
+    "wide.tsv": (lambda path, texts: path.write_bytes(as_tsv(texts).encode("utf-16")), {"columns": ["id", "text"]}),
+    "a.moses": (
+        lambda path, texts: path.write_bytes("".join(f"{text}\n" for text in texts).encode()),
+        {"reader": "moses", "target_path": "", "language": "en"},
+    ),
+}  # fmt: skip
+
+
+def reader_of(name: str, options: dict[str, object], path: Path) -> dict[str, object]:
+    suffix = name.removesuffix(".gz").rsplit(".", 1)[-1]
+    known = {"json": "json_array", "wet": "warc", "feather": "arrow"}
+    chosen = {key: value for key, value in options.items() if key not in ("reader", "language")}
+    if "target_path" in chosen:
+        chosen["target_path"] = str(path)
+    return {"name": known.get(suffix, suffix), **chosen}
+
+
+@pytest.mark.parametrize("name", [*WRITE, *LINES])
+def test_texts_come_out_as_they_went_in(name: str, tmp_path: Path) -> None:
+    write, options = {**WRITE, **LINES}[name]
+    wanted = [text for text in TEXTS.values() if name in WRITE or fits_a_line(text)]
+    if name == "a.warc.wet":
+        wanted.remove(TEXTS["a byte order mark first"])  # it marks the encoding there
+    path = tmp_path / name
+    write(path, wanted)
+    items = read(path, **reader_of(name, options, path))
+    assert [item.text for item in items if isinstance(item, RawRecord)] == wanted
+    assert len(items) - len(wanted) in (0, 1)  # the header of a CSV file
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("kind", [kind for kind in TEXTS if kind != "a byte order mark first"])
+def test_a_whole_file_is_its_text(kind: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXTS[kind].encode(encoding))
+    (item,) = read(path, name="text")
+    assert isinstance(item, RawRecord)
+    assert (item.text, item.flags) == (TEXTS[kind], 0)
+
+
+def stored(text: str) -> str:
+    """The stored form of a text, written a second time from its specification."""
+    text = unicodedata.normalize("NFC", text)
+    for end, stands_for in {"\r\n": "\n", "\r": "\n", "\u0085": "\n", "\u2028": "\n", "\u2029": "\n\n"}.items():
+        text = text.replace(end, stands_for)
+    text = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs"))
+    lines = [line.rstrip() for line in text.split("\n")]
+    return "\n".join(lines).strip()
+
+
+def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    texts = list(TEXTS.values())
+    for name, (write, _) in WRITE.items():
+        write(folder / name, texts)
+    found: dict[str, list[str]] = {}
+    for document in run_clean(str(folder), tmp_path / "out").documents:
+        found.setdefault(document.source.removeprefix("default/"), []).append(document.text)
+    wanted = {name: [stored(text) for text in texts] for name in WRITE}
+    wanted["a.warc.wet"] = [stored(text.removeprefix("\ufeff")) for text in texts]  # it marks the encoding there
+    assert found == wanted
+
+
+def test_pages_give_the_same_words(tmp_path: Path) -> None:
+    """Markup has white space of its own; what is between it is compared, of texts without controls."""
+    texts = {
+        kind: text
+        for kind, text in TEXTS.items()
+        if kind not in ("zero bytes", "not characters", "a byte order mark first")
+    }
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, text in enumerate(texts.values()):
+        page = f"<!doctype html><meta charset=utf-8><body><main><p>{html.escape(text)}</p></main>".encode()
+        (folder / f"{number:02d}.html").write_bytes(page)
+        (folder / f"{number:02d}.warc.gz").write_bytes(gzip.compress(record(http(page))))
+    documents = run_clean(str(folder), tmp_path / "out").documents
+    found = {one.source.removeprefix("default/"): one.text for one in documents}
+    for number, (kind, text) in enumerate(texts.items()):
+        for suffix in ("html", "warc.gz"):
+            assert found[f"{number:02d}.{suffix}"].split() == stored(text).split(), (kind, suffix)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_escaped_surrogates_are_joined_or_replaced(name: str, tmp_path: Path) -> None:
+    row = '{"text": "\\ud83d\\ude00 and \\ud800 alone", "id\\udc00": "\\udfff"}'
+    (tmp_path / name).write_text(f"[{row}]" if name == "a.json" else row)
+    (item,) = read(tmp_path / name, name="json_array" if name == "a.json" else "jsonl")
+    assert isinstance(item, RawRecord)
+    assert item.text == "\U0001f600 and \ufffd alone"
+    assert item.extra == {"id\ufffd": "\ufffd"}
+
+
+def test_readers_tested_here_exist() -> None:
+    tested = {reader_of(name, options, Path())["name"] for name, (_, options) in {**WRITE, **LINES}.items()}
+    assert tested <= set(names("clozeline.pipeline.ingest.readers"))

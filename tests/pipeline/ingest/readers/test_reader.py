@@ -1,0 +1,71 @@
+import gzip
+import inspect
+from dataclasses import fields
+
+import pytest
+import zstandard
+
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, detect
+from clozeline.registry import find, names
+from tests.pipeline.captures import read_range
+
+READERS = names("clozeline.pipeline.ingest.readers")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_keeps_the_contract(name):
+    kind = find("clozeline.pipeline.ingest.readers", name)
+    assert isinstance(kind.VERSION, int)
+    assert kind.reasons
+    assert len(set(kind.reasons)) == len(kind.reasons)
+    assert inspect.getdoc(kind)
+    assert kind.splittable(b"") in (True, False)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_random_bytes_are_counted_not_raised(name, tmp_path):
+    kind = find("clozeline.pipeline.ingest.readers", name)
+    heads = (
+        b"",
+        b"\x1f\x8b\x08",
+        b"\x28\xb5\x2f\xfd",
+        b"\x04\x22\x4d\x18",
+        b"BZh9",
+        b"\xfd7zXZ\x00",
+        b"PAR1",
+        b"WARC/1.0\r\n",
+    )
+    for head in heads:
+        path = tmp_path / "file"
+        path.write_bytes(head + bytes(range(256)) * 20)
+        files = {option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")}
+        items = read_range(kind(kind.Options(**files), Limits()), path, 0, path.stat().st_size)
+        assert items
+        reasons = {item.reason for item in items if isinstance(item, Counted) and item.group == "malformed"}
+        assert reasons <= set(kind.reasons)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.warc.gz", b"not gzip at all", ("warc", True)),
+        ("a.txt", b"WARC/1.0\r\n", ("warc", True)),
+        ("a.txt", gzip.compress(b"WARC/1.0\r\n", mtime=0), ("warc", True)),
+        ("a.txt", zstandard.ZstdCompressor().compress(b"WARC/1.0\r\n"), ("warc", False)),
+        ("a.arc", b"filedesc://x", ("warc", True)),
+        ("a", b"\xef\xbb\xbf\n <!DOCTYPE HTML>", ("html", False)),
+        ("a.jsonl", b'{"text": 1}', ("jsonl", True)),
+        ("a.jsonl.gz", gzip.compress(b"{}", mtime=0), ("jsonl", False)),
+        ("a.NDJSON", b"", ("jsonl", True)),
+        ("a.htm.xz", b"", ("html", False)),
+        ("a.md", b"# words", ("text", False)),
+        ("a", b"", ("text", False)),
+        ("a.parquet", b"", ("parquet", False)),
+    ],
+)
+def test_magic_bytes_then_extension(tmp_path, name, content, expected):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert detect(path) == expected
+    assert detect(path, "text") == ("text", False)

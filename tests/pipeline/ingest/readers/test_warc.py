@@ -1,0 +1,378 @@
+import bz2
+import gzip
+import lzma
+import random
+import zlib
+from itertools import pairwise
+
+import brotli
+import lz4.frame
+import pytest
+import zstandard
+
+from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
+
+PAGES = [page(number).decode() for number in range(5)]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="crawl.warc.gz"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("crawl.warc", b"".join),
+        ("crawl.warc.gz", members),
+        ("crawl.warc.zst", lambda records: zstandard.ZstdCompressor().compress(b"".join(records))),
+        ("crawl.warc.lz4", lambda records: b"".join(map(lz4.frame.compress, records))),
+        ("crawl.warc.bz2", lambda records: bz2.compress(b"".join(records))),
+        ("crawl.warc.xz", lambda records: lzma.compress(b"".join(records))),
+        ("one_member.warc.gz", lambda records: gzip.compress(b"".join(records))),
+        ("plain_content.warc.gz", b"".join),
+        ("gzip_content.warc", members),
+        ("no_name", members),
+    ],
+)
+def test_every_packing_gives_the_same_records(write, name, pack):
+    path = write(pack(responses(5)), name)
+    assert detect(path)[0] == "warc"
+    items = read(path)
+    assert texts(items) == PAGES
+    assert set(counted(items)) <= {"records_share_gzip_member"}
+    assert len({(item.kind, item.locator) for item in items if isinstance(item, RawRecord)}) == 5
+
+
+def test_locator_and_length_find_the_record_again(write):
+    records = responses(3)
+    path = write(members(records))
+    for item, wanted in zip(read(path), records, strict=True):
+        assert gzip.decompress(path.read_bytes()[item.locator : item.locator + item.length]) == wanted
+        assert item.kind == "warc-gz"
+    plain = write(b"".join(records), "plain.warc")
+    for item, wanted in zip(read(plain), records, strict=True):
+        assert plain.read_bytes()[item.locator : item.locator + item.length] == wanted.removesuffix(b"\r\n\r\n")
+
+
+def test_what_a_record_says_of_itself(write):
+    cut = record(http(page(1)), "http://Example.org/a", WARC_Truncated="length")
+    first = read(write(members([cut])))[0]
+    assert (first.url, first.date, first.flags, first.markup) == (
+        "http://Example.org/a",
+        1714979289,
+        FLAG_TRUNCATED_SOURCE,
+        True,
+    )
+    bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
+    first = read(write(members([bare])))[0]
+    assert (first.url, first.date) == (None, None)
+
+
+def test_conversion_records_are_plain_text(write):
+    item = read(write(members([record("Grüße".encode(), kind="conversion")])))[0]
+    assert (item.text, item.markup) == ("Grüße", False)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (http(page(1), status="404 Not Found"), "status_404"),
+        (http(page(1), "Location: /", status="301 Moved"), "status_301"),
+        (http(b""), "empty_body"),
+        (http(b"body { color: red }", content_type="text/css"), "mime_text/css"),
+        (http(b"x", content_type="no sense; at all"), "mime_other"),
+        (http(b"just words", content_type=None), "mime_unknown"),
+        (http(b"%PDF-1.4 ..."), "mime_contradicted"),
+        (http(b"\x89PNG\r\n\x1a\n...."), "mime_contradicted"),
+        (http(b'{"a": [1, 2]}'), "mime_contradicted"),
+        (b"no status line", "http"),
+        (http(b"\x00\x01\x02\x03" * 99, "Content-Encoding: gzip"), "content_encoding"),
+        (http(b"\x00\x80\xff" * 400), "charset"),
+    ],
+)
+def test_what_is_no_page_is_counted_by_kind(write, payload, reason):
+    items = read(write(members([record(payload), *responses(1)])))
+    assert counted(items) == {reason: 1}
+    assert texts(items) == PAGES[:1]
+
+
+def test_records_that_are_no_captures_are_counted_by_type(write):
+    kinds = ["warcinfo", "request", "metadata", "revisit", "un known"]
+    items = read(write(members([record(b"x", kind=kind) for kind in kinds])))
+    assert counted(items) == {
+        "type_warcinfo": 1,
+        "type_request": 1,
+        "type_metadata": 1,
+        "type_revisit": 1,
+        "type_other": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", lambda body: zlib.compress(body)[2:-4]),
+     ("br", brotli.compress), ("GZIP , br", lambda body: brotli.compress(gzip.compress(body))),
+     ("gzip", bytes), ("br", bytes)],
+)  # fmt: skip
+def test_content_encodings_are_undone_and_false_ones_ignored(write, name, pack):
+    body = pack(page(0))
+    assert texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress)]
+)
+def test_a_cut_body_gives_what_decodes(write, name, pack):
+    draw = random.Random(1)
+    whole = page(0, " ".join(f"{draw.getrandbits(60):x}" for _ in range(30_000)))
+    body = pack(whole)[:-9000]
+    items = read(write(members([record(http(body, f"Content-Encoding: {name}")), *responses(1)])))
+    assert counted(items) == {}
+    assert items[0].flags == FLAG_TRUNCATED_SOURCE
+    assert len(items[0].text) > 1000
+    assert whole.decode().startswith(items[0].text)
+    assert items[1].flags == 0
+
+
+@pytest.mark.parametrize("pack", [b"".join, members])
+@pytest.mark.parametrize("missing", [1, 3])
+def test_a_length_a_little_too_small_keeps_the_record(write, pack, missing):
+    """The record is kept with the payload that its length claims, as by warcio."""
+    records = responses(4)
+    payload = http(page(1))
+    records[1] = record(payload, Content_Length=str(len(payload) - missing))
+    path = write(pack(records), "short.warc")
+    items = read(path)
+    assert texts(items) == [PAGES[0], PAGES[1][:-missing], *PAGES[2:4]]
+    assert counted(items) == {"short_length": 1}
+    assert [item.flags for item in items if isinstance(item, RawRecord)] == [0, FLAG_TRUNCATED_SOURCE, 0, 0]
+
+
+def test_chunks_are_joined(write):
+    body = b"".join(b"%x;note\r\n%s\r\n" % (len(part), part) for part in (page(0)[:7], page(0)[7:])) + b"0\r\n\r\n"
+    chunked = "Transfer-Encoding: chunked"
+    assert texts(read(write(members([record(http(body, chunked))])))) == PAGES[:1]
+    assert texts(read(write(members([record(http(page(0), chunked))])))) == PAGES[:1]
+
+
+@pytest.mark.parametrize("pack", [b"".join, members])
+@pytest.mark.parametrize("end", [b"\n", b"\r\r\n", b"\r\r\r\n"])
+def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
+    """Text mode on Windows makes two of one; bodies stay as they are."""
+    records = []
+    for item in responses(4):
+        head, message, body = item.removesuffix(b"\r\n\r\n").split(b"\r\n\r\n", 2)
+        payload = (message + b"\r\n\r\n").replace(b"\r\n", end) + body
+        head = head.replace(b"Content-Length: %d" % len(message + b"1234" + body), b"Content-Length: %d" % len(payload))
+        records.append((head + b"\r\n\r\n").replace(b"\r\n", end) + payload + end * 2)
+    items = read(write(pack(records), "ends.warc"))
+    assert texts(items) == PAGES[:4]
+    assert counted(items) == {}
+
+
+@pytest.mark.parametrize("pack", [b"".join, members])
+def test_files_written_in_text_mode_are_read(write, pack):
+    bodies = [page(number, "<br>\n".join(["line of a page"] * 200)) for number in range(4)]
+    records = [record(http(body)).replace(b"\n", b"\r\n") for body in bodies]
+    items = read(write(pack(records), "text.warc"))
+    assert [text.replace("\r\n", "\n").rstrip() for text in texts(items)] == [body.decode() for body in bodies]
+    assert counted(items) == {"short_length": 4}
+
+
+LATIN = "<p>naïve café, déjà vu"
+RUSSIAN = '<meta charset="windows-1251"><p>Привет'
+SWEETS = "größe " * 99
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected", "flags"),
+    [
+        (LATIN.encode("latin-1"), "text/html", LATIN, FLAG_DECODED_BY_GUESS),
+        (LATIN.encode("latin-1"), "text/html; charset=utf-8", LATIN, FLAG_DECODED_BY_GUESS),
+        ("<p>Привет, как дела".encode("koi8-r"), "text/html; charset=KOI8-R", "<p>Привет, как дела", 0),
+        (RUSSIAN.encode("cp1251"), "text/html", RUSSIAN, 0),
+        ("<p>größer".encode("utf-16"), "text/html", "<p>größer", 0),
+        ("<p>größer".encode("utf-8-sig"), "text/html; charset=latin-1", "<p>größer", 0),
+        ("<p>größer".encode(), "text/html; charset=made-up", "<p>größer", 0),
+        (SWEETS.encode() + b"\xff\xfe\x80\x81", "text/html", SWEETS + "\ufffd" * 4, FLAG_REPLACEMENTS),
+        (b"<p>a fragment", "text/html", "<p>a fragment", 0),
+    ],
+)  # fmt: skip
+def test_charsets(write, body, content_type, expected, flags):
+    item = read(write(members([record(http(body, content_type=content_type))])))[0]
+    assert (item.text, item.flags) == (expected, flags)
+
+
+def test_a_page_without_a_type_is_sniffed(write):
+    assert texts(read(write(members([record(http(b"\n<DIV class=x>text", content_type=None))])))) == [
+        "\n<DIV class=x>text"
+    ]
+
+
+def test_a_file_that_is_not_gzip_is_one_malformed_record(write):
+    items = read(write(random.Random(1).randbytes(20_000)))
+    assert items == [Counted("malformed", "not_gzip", 0)]
+
+
+@pytest.mark.parametrize("cut", [1, 9, 60, 200])
+def test_a_cut_file_keeps_all_before_the_cut(write, cut):
+    items = read(write(members(responses(5))[:-cut]))
+    assert texts(items) == PAGES[:4]
+    assert counted(items) == {"truncated": 1}
+    plain = read(write(b"".join(responses(5))[: -cut - 4], "plain.warc"))
+    assert texts(plain) == PAGES[:4]
+    assert counted(plain) == {"truncated": 1}
+
+
+def test_flipped_bytes_cost_one_record(write):
+    parts = [gzip.compress(item, mtime=0) for item in responses(5)]
+    middle = bytearray(parts[2])
+    middle[len(middle) // 2] ^= 0xFF
+    middle[len(middle) // 2 + 1] ^= 0xFF
+    parts[2] = bytes(middle)
+    items = read(write(b"".join(parts)))
+    assert texts(items) == [*PAGES[:2], *PAGES[3:]]
+    assert counted(items) == {"gzip_error": 1}
+
+
+def test_a_false_checksum_costs_one_record(write):
+    parts = [bytearray(gzip.compress(item, mtime=0)) for item in responses(3)]
+    parts[1][-8] ^= 1
+    items = read(write(b"".join(parts)))
+    assert texts(items) == [PAGES[0], PAGES[2]]
+    assert counted(items) == {"gzip_error": 1}
+
+
+def test_garbage_between_records_costs_nothing(write):
+    records = responses(3)
+    garbage = b"\x00garbage line\r\n" * 3
+    items = read(write(garbage.join(records), "plain.warc"))
+    assert texts(items) == PAGES[:3]
+    assert counted(items) == {"resync": 2}
+    assert {item.bytes for item in items if isinstance(item, Counted)} == {len(garbage)}
+    items = read(write(garbage.join(gzip.compress(item) for item in records)))
+    assert texts(items) == PAGES[:3]
+    assert counted(items) == {"resync": 2}
+
+
+@pytest.mark.parametrize("length", ["17", "99999", "x12", "-5", str(2**63), "", None, "9" * 400])
+@pytest.mark.parametrize("pack", [b"".join, members])
+def test_a_wrong_length_costs_one_record(write, length, pack):
+    records = responses(4)
+    records[1] = record(http(page(1)), Content_Length=length)
+    items = read(write(pack(records), "wrong.warc"))
+    assert texts(items) == [PAGES[0], *PAGES[2:4]]
+    assert counted(items) == {"bad_length": 1}
+
+
+def test_a_header_without_end_or_type_costs_one_record(write):
+    records = responses(3)
+    for broken in (b"WARC/1.0\r\n" + b"X-Filler: y\r\n" * 9000, record(http(page(1)), WARC_Type=None)):
+        items = read(write(b"".join([records[0], broken, records[2]]), "plain.warc"))
+        assert texts(items) == [PAGES[0], PAGES[2]]
+        assert counted(items) == {"bad_header": 1}
+
+
+def test_records_larger_than_the_limit_are_passed_over(write):
+    records = responses(3)
+    records[1] = record(http(page(1, "x" * 300_000)))
+    items = read(write(members(records)), limits=Limits(record_bytes=100_000))
+    assert texts(items) == [PAGES[0], PAGES[2]]
+    assert counted(items) == {"too_large": 1}
+
+
+def test_a_bomb_is_not_unpacked(write):
+    parts = [gzip.compress(item) for item in responses(3)]
+    parts[1] = gzip.compress(record(http(b"<p>" + bytes(80 << 20))))
+    items = read(write(b"".join(parts)))
+    assert texts(items) == [PAGES[0], PAGES[2]]
+    assert counted(items) == {"bomb": 1}
+    body = gzip.compress(b"<p>" + bytes(80 << 20))
+    items = read(write(members([record(http(body, "Content-Encoding: gzip")), *responses(1)])))
+    assert texts(items) == PAGES[:1]
+    assert counted(items) == {"bomb": 1}
+
+
+ARC_HEAD = (
+    b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 76\n"
+    b"1 0 Archive\nURL IP-address Archive-date Content-type Archive-length\n"
+)
+
+
+def arc(*payloads: bytes, wrong: int | None = None) -> bytes:
+    first = ARC_HEAD[ARC_HEAD.index(b"\n") + 1 :]
+    parts = [ARC_HEAD.replace(b" 76\n", b" %d\n" % len(first)), b"\n"]
+    for number, payload in enumerate(payloads):
+        length = len(payload) + (50 if number == wrong else 0)
+        parts += [
+            b"http://example.org/a b?%d 127.0.0.1 20080430204826 text/html %d\n" % (number, length),
+            payload,
+            b"\n",
+        ]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_arc(write, pack):
+    path = write(pack(arc(*(http(page(number)) for number in range(3)))), "a.arc")
+    assert detect(path)[0] == "warc"
+    items = read(path)
+    assert texts(items) == PAGES[:3]
+    assert counted(items).keys() <= {"type_filedesc", "records_share_gzip_member"}
+    first = next(item for item in items if isinstance(item, RawRecord))
+    assert (first.url, first.date) == ("http://example.org/a b?0", 1209588506)
+
+
+def test_arc_goes_on_behind_a_wrong_length(write):
+    items = read(write(arc(*(http(page(number)) for number in range(3)), wrong=1), "a.arc"))
+    assert texts(items) == [PAGES[0], PAGES[2]]
+    assert counted(items) == {"type_filedesc": 1, "bad_length": 1}
+
+
+@pytest.mark.parametrize(("name", "pack"), [("c.warc.gz", members), ("c.warc", b"".join)])
+def test_ranges_hold_every_record_once(write, name, pack):
+    path = write(pack([record(http(page(n)), kind="response" if n % 5 else "request") for n in range(40)]), name)
+    size = path.stat().st_size
+    whole = [(item.locator, item.text) for item in read(path) if isinstance(item, RawRecord)]
+    assert len(whole) == 32
+    draw = random.Random(5)
+    for pieces in range(1, 51):
+        bounds = [0, *sorted(draw.randrange(size) for _ in range(pieces)), size]
+        found = [item for start, end in pairwise(bounds) for item in read(path, start, end)]
+        assert [(item.locator, item.text) for item in found if isinstance(item, RawRecord)] == whole
+
+
+def test_ranges_of_members_that_cut_records_hold_every_record_once(write):
+    content = b"".join(responses(6))
+    cuts = [content[at : at + 1000] for at in range(0, len(content), 1000)]
+    path = write(b"".join(map(gzip.compress, cuts)))
+    whole = texts(read(path))
+    assert len(whole) == 6
+    size = path.stat().st_size
+    for bounds in ([0, size // 2, size], [0, 100, size // 3, size // 2, size - 9, size]):
+        found = [text for start, end in pairwise(bounds) for text in texts(read(path, start, end))]
+        assert found == whole
+
+
+def test_every_intact_record_is_found_after_any_corruption(write):
+    draw = random.Random(11)
+    parts = [gzip.compress(record(http(page(n, draw.randbytes(300).hex()))), mtime=0) for n in range(12)]
+    starts = [sum(map(len, parts[:number])) for number in range(13)]
+    whole = texts(read(write(b"".join(parts))))
+    for _ in range(200):
+        content = bytearray(b"".join(parts))
+        at, length = draw.randrange(len(content)), draw.randint(1, 64)
+        content[at : at + length] = draw.randbytes(min(length, len(content) - at))
+        hit = {number for number in range(12) if starts[number] < at + length and at < starts[number + 1]}
+        found = texts(read(write(bytes(content))))
+        assert [text for number, text in enumerate(whole) if number not in hit and text not in found] == []
+        assert set(found) <= set(whole)

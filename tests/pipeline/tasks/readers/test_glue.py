@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import collections
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskReader
+from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
+from clozeline.registry import choose
+
+SNLI = "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label"
+OFFICIAL = {
+    "cola": ("gj04\t0\t*\tWrong it is.\n", [("Wrong it is.",)], 0),
+    "sst2": ("sentence\tlabel\nfine film \t1\n", [("fine film ",)], 1),
+    "mrpc": (
+        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tA "a\tSay b\r\n',
+        [('A "a', "Say b")],
+        1,
+    ),
+    "qqp": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n",
+        [("Why?", "Why not?")],
+        0,
+    ),
+    "stsb": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t3.800\n",
+        [("A plane.", "An air plane.")],
+        3.8,
+    ),
+    "mnli": (
+        f"{SNLI}\n" + "0\t" * 8 + "P.\tH.\tx\ty\tcontradiction\n",
+        [("P.", "H.")],
+        2,
+    ),
+    "qnli": ("index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n", [("Who?", "He.")], 1),
+    "rte": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\tentailment\n", [("P.", "H.")], 0),
+    "wnli": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t1\n", [("P.", "H.")], 1),
+}
+"""A file of each task as GLUE's archives have them, its texts and its answer."""
+
+
+def reader(task: str) -> TaskReader:
+    return choose("clozeline.pipeline.tasks.readers", {"name": "glue", "task": task}).build(Limits())
+
+
+def rows_of(task: str, text: str, tmp_path: Path) -> tuple[str, list[LabelledText | Refused]]:
+    path = tmp_path / "rows.tsv"
+    path.write_text(text, encoding="utf-8", newline="")
+    opened = reader(task)
+    file = opened.open(path)
+    items = list(opened.read(file))
+    assert opened.row_count(file) == len(items)
+    return file.layout.name, items
+
+
+def test_every_task_is_here() -> None:
+    assert OFFICIAL.keys() == GLUE_TASKS.keys()
+    assert len(GLUE_TASKS) == 9
+
+
+@pytest.mark.parametrize("task", OFFICIAL)
+def test_official_files(tmp_path: Path, task: str) -> None:
+    text, texts, answer = OFFICIAL[task]
+    layout, rows = rows_of(task, text, tmp_path)
+    assert layout == "official"
+    assert [row.texts for row in rows] == texts
+    assert len(texts[0]) == reader(task).facts.texts
+    value = rows[0].target if task == "stsb" else rows[0].label
+    assert value == answer
+
+
+@pytest.mark.parametrize("task", sorted(OFFICIAL))
+def test_official_test_files_have_no_labels(tmp_path: Path, task: str) -> None:
+    header = OFFICIAL[task][0].splitlines()[0].removeprefix("\ufeff").split("\t")
+    texts = [layout.texts for layout in GLUE_TASKS[task].layouts][-1]
+    header = ["index", "sentence"] if task == "cola" else ["index", *(name for name in header if name in texts)]
+    layout, rows = rows_of(task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path)
+    assert layout == "official test"
+    assert rows == [Refused("no_label", 1)]
+
+
+def test_the_mark_of_cola_is_never_a_text(tmp_path: Path) -> None:
+    _, rows = rows_of("cola", "gj04\t0\tMARK\tWrong.\ngj04\t1\t\tRight.\n", tmp_path)
+    assert rows == [LabelledText(("Wrong.",), 0, None, 0), LabelledText(("Right.",), 1, None, 1)]
+
+
+def test_other_layouts_and_what_they_mean(tmp_path: Path) -> None:
+    assert rows_of("sst2", "no header\t1\nnone\t0", tmp_path) == (
+        "sentences without header",
+        [LabelledText(("no header",), 1, None, 0), LabelledText(("none",), 0, None, 1)],
+    )
+    layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
+    assert layout == "export with numbers"
+    assert reader("rte").facts.labels[rows[0].label] == "entailment"
+
+
+EXPORTS = {
+    "cola": ({"sentence": "a"}, 1), "sst2": ({"sentence": "a"}, 1),
+    "mrpc": ({"sentence1": "a", "sentence2": "b"}, 1), "qqp": ({"question1": "a", "question2": "b"}, 0),
+    "stsb": ({"sentence1": "a", "sentence2": "b"}, 3.8), "mnli": ({"premise": "a", "hypothesis": "b"}, 2),
+    "qnli": ({"question": "a", "sentence": "b"}, 1), "rte": ({"sentence1": "a", "sentence2": "b"}, 0),
+    "wnli": ({"sentence1": "a", "sentence2": "b"}, 1),
+}  # fmt: skip
+"""The fields of each task in the library `datasets`, and a label, which is a number."""
+NAMES = {
+    "mnli": ("entailment", "neutral", "contradiction"),
+    **dict.fromkeys(("qnli", "rte"), ("entailment", "not_entailment")),
+}
+"""Names of the numbers there."""
+
+
+@pytest.mark.parametrize("task", EXPORTS)
+@pytest.mark.parametrize("form", ["table", "table without idx", "lines of JSON"])
+def test_exports_of_hugging_face(tmp_path: Path, task: str, form: str) -> None:
+    fields, label = EXPORTS[task]
+    last = {} if "without" in form else {"idx": 0}
+    rows = [{**fields, "label": label, **last}, {**fields, "label": -1, **last}, {**fields, "label": 9, **last}]
+    lines = [json.dumps(row) for row in rows]
+    if form != "lines of JSON":
+        lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+    _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
+    first = len(lines) - 3
+    texts, facts = tuple(fields.values()), reader(task).facts
+    expected = LabelledText(texts, None, label, first) if task == "stsb" else LabelledText(texts, label, None, first)
+    assert found == [expected, Refused("no_label", first + 1), Refused("bad_label", first + 2)]
+    assert facts.labels == NAMES.get(task, facts.labels)
+    assert "the column label holds '9'" in found[2].detail
+    assert f"tasks.reader.task={task}" in found[2].detail
+
+
+def test_a_broken_first_line_of_json_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"rows\.tsv: line 1: expected JSON lines of rte, but it is no JSON"):
+        rows_of("rte", '{"sentence1": "a", \n', tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "reason"),
+    [
+        ("sst2", "a film", "fields"),
+        ("sst2", "a film\t1\t2", "fields"),
+        ("sst2", " \t1", "empty_text"),
+        ("sst2", "a film\t2", "bad_label"),
+        ("sst2", "a film\t", "bad_label"),
+        ("sst2", "", "blank_line"),
+        ("qnli", "1\tWho?\t\tentailment", "empty_text"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\tnan", "bad_label"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\t5.1", "bad_label"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\thigh", "bad_label"),
+    ],
+)
+def test_rows_that_are_refused(tmp_path: Path, task: str, line: str, reason: str) -> None:
+    layout, rows = rows_of(task, OFFICIAL[task][0] + line + "\n", tmp_path)
+    assert layout == "official"
+    assert isinstance(rows[0], LabelledText)
+    assert rows[1:] == [Refused(reason, 2)]
+    assert reason in reader(task).reasons
+
+
+def test_mnli_without_a_gold_label(tmp_path: Path) -> None:
+    text = OFFICIAL["mnli"][0]
+    _, rows = rows_of("mnli", text + text.splitlines()[1].replace("contradiction", "-") + "\n", tmp_path)
+    assert rows[1] == Refused("bad_label", 2)
+
+
+def test_a_file_of_another_task_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"rows\.tsv: expected a layout of this task .*question1"):
+        rows_of("qqp", OFFICIAL["rte"][0], tmp_path)
+    with pytest.raises(ConfigurationError, match="qqp"):
+        choose("clozeline.pipeline.tasks.readers", {"name": "glue", "task": "qpp"})
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.parametrize(
+    ("task", "file", "layout", "rows", "classes"),
+    [
+        ("sst2", "SST-2/train.tsv.zst", "sentences without header", 6920, {0: 3310, 1: 3610}),
+        ("sst2", "SST-2/dev.tsv", "sentences without header", 872, {0: 428, 1: 444}),
+        ("cola", "CoLA/in_domain_train.tsv.zst", "official", 8551, {0: 2528, 1: 6023}),
+        ("cola", "CoLA/in_domain_dev.tsv", "official", 527, {0: 160, 1: 367}),
+        ("mrpc", "MRPC/msr_paraphrase_train.txt.zst", "official", 3576, {0: 1169, 1: 2407}),
+        ("rte", "RTE/train.tsv.zst", "export with numbers", 2490, {0: 1249, 1: 1241}),
+        ("stsb", "STS-B/train.tsv.zst", "official", 5749, {None: 5749}),
+    ],
+)
+def test_real_files(task: str, file: str, layout: str, rows: int, classes: dict[int | None, int]) -> None:
+    opened = reader(task)
+    found = opened.open(Path(os.environ["CLOZELINE_DATA"]) / "tasks" / "glue" / file)
+    assert found.layout.name == layout
+    texts = list(opened.read(found))
+    assert len(texts) == rows
+    assert collections.Counter(text.label for text in texts) == classes
+
+
+@pytest.mark.parametrize("task", sorted(OFFICIAL.keys() - {"stsb"}))
+def test_rows_that_are_written_are_read_again(tmp_path: Path, task: str) -> None:
+    """Each class in turn, and a text with a quote and with white space that a table cannot hold."""
+    kind = reader(task)
+    first = ['a "plane', "no\ttab\nhere"][: kind.facts.texts]
+    items = [LabelledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))]
+    layout, rows = rows_of(task, "\n".join(kind.written(items)) + "\n", tmp_path)
+    texts = tuple(" ".join(text.split()) for text in first)
+    assert layout == "official"
+    assert [(row.texts, row.label) for row in rows] == [(texts, item.label) for item in items]
+
+
+def test_numbers_are_not_written() -> None:
+    with pytest.raises(ConfigurationError, match="no layout of classes that can be written"):
+        list(reader("stsb").written([]))

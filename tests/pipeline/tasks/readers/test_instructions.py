@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Dialogue, Part
+from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
+
+
+def said(*messages: tuple[str, Any]) -> str:
+    return json.dumps({"messages": [{"role": role, "content": content} for role, content in messages]}) + "\n"
+
+
+def test_a_dialogue_is_written_in_its_template(tmp_path: Path) -> None:
+    """The answers alone are learnt, with the special token that ends them; what follows the last answer is left out."""
+    text = said(("system", "Be short."), ("user", "2 + 2?"), ("assistant", "4"), ("user", "{eos}?"),
+                ("assistant", "</s> {content}"), ("user", "Thanks."))  # fmt: skip
+    (item,) = items_of(reader_of("instructions"), written(tmp_path, text))
+    end = Part("eos", special=True, learnt=True)
+    assert item.parts == (
+        Part("Be short."), Part("\n"), Part("User:"), Part(" 2 + 2?"), Part("\n"), Part("Assistant:"),
+        Part(" 4", learnt=True), end, Part("\n"), Part("User:"), Part(" {eos}?"), Part("\n"), Part("Assistant:"),
+        Part(" </s> {content}", learnt=True), end,
+    )  # fmt: skip
+    assert item.answers == (
+        ("Be short.\nUser: 2 + 2?\nAssistant:", ("4",)),
+        ("Be short.\nUser: 2 + 2?\nAssistant: 4\nUser: {eos}?\nAssistant:", ("</s> {content}",)),
+    )
+    assert (item.compared, item.place) == (("Be short.",), 0)
+
+
+def test_other_names_and_another_template(tmp_path: Path) -> None:
+    line = json.dumps({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
+    reader = reader_of(
+        "instructions", messages="chat.turns", role="from", content="value", metrics=["bleu"],
+        roles={"human": "user", "gpt": "assistant"},
+        template={"user": "{cls}{content}{sep}", "assistant": "{content} (end){sep}"},
+    )  # fmt: skip
+    (item,) = items_of(reader, written(tmp_path, line))
+    sep = Part("sep", special=True)
+    assert item.parts == (
+        Part("cls", special=True), Part("Hi"), sep, Part("Hello", learnt=True), Part(" (end)"),
+        Part("sep", special=True, learnt=True),
+    )  # fmt: skip
+    assert reader.facts.metrics == ("bleu",)
+
+
+def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
+    user, answer = ("user", "a"), ("assistant", "b")
+    lines = [
+        said(user, answer), said(user), said(answer, user), said(user, ("tool", "x"), answer),
+        said(user, ("assistant", " ")), said(user, ("assistant", 3)), '{"messages": []}\n', '{"messages": ["a"]}\n',
+        '{"message": 1}\n',
+    ]  # fmt: skip
+    items = items_of(reader_of("instructions"), written(tmp_path, "".join(lines)))
+    assert isinstance(items[0], Dialogue)
+    assert reasons(items) == {"no_answer": 2, "unknown_role": 1, "empty_text": 1, "fields": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"template": {"user": "{content}"}}, "an entry for assistant"),
+        ({"template": {"user": "{content}", "assistant": "{eos}"}}, "content"),
+        ({"roles": {"gpt": "bot"}}, "expected system, user, assistant, got 'bot'"),
+    ],
+    ids=["missing", "content", "role"],
+)
+def test_mistakes(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        reader_of("instructions", **options)
+
+
+def test_a_file_without_messages(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="expected JSON lines with the fields messages, got a"):
+        reader_of("instructions").open(written(tmp_path, '{"a": 1}\n'))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Choices
+from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
+
+
+def lines(*rows: Any) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def test_choices_of_one_field_or_of_several(tmp_path: Path) -> None:
+    rows = [{"q": {"text": "Why?"}, "options": ["a", "b", "c"], "key": "C"}]
+    reader = reader_of("multiple_choice", context="q.text", choices=["options"], answer="key", answers=["A", "B", "C"])
+    assert items_of(reader, written(tmp_path, lines(*rows))) == [Choices("Why?", ("a", "b", "c"), 2, 0)]
+    rows = [{"sent1": "One.", "sent2": "He", "e0": "runs.", "e1": "sits.", "label": "1"}]
+    reader = reader_of("multiple_choice", context="sent1", begin="sent2", choices=["e0", "e1"])
+    assert items_of(reader, written(tmp_path, lines(*rows))) == [Choices("One.", ("He runs.", "He sits."), 1, 0)]
+
+
+def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
+    good = {"context": "a", "choices": ["b", "c"], "label": 1}
+    bad = [
+        {**good, "label": 2}, {**good, "label": -1}, {**good, "label": True}, {**good, "label": "x"},
+        {**good, "label": None}, {**good, "choices": ["b"]}, {**good, "choices": ["b", 3]}, {**good, "context": 3},
+        {**good, "context": " "}, {**good, "choices": ["b", ""]}, [good],
+    ]  # fmt: skip
+    items = items_of(reader_of("multiple_choice"), written(tmp_path, lines(good, *bad)))
+    assert items[0] == Choices("a", ("b", "c"), 1, 0)
+    assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 4, "empty_text": 2}
+
+
+def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
+    """They go by lines: a blank line of the rows costs its own answer alone, and a longer file is told."""
+    row = {"context": "a", "choices": ["b", "c"], "label": 0}
+    rows = written(tmp_path, f"{lines(row)}\n{lines(row, row, row)}", "valid.part.jsonl")
+    reader = reader_of("multiple_choice", labels="-labels.lst")
+    with pytest.raises(ConfigurationError, match=r"valid\.part\.jsonl: expected the file valid-labels\.lst"):
+        reader.open(rows)
+    assert reader.companions(rows) == ()
+    written(tmp_path, b"1\r\n0\n\xff\n\n1\n0\n", "valid-labels.lst")
+    items = items_of(reader, rows)
+    assert items[0] == Choices("a", ("b", "c"), 1, 0)
+    assert [getattr(item, "reason", None) for item in items] == [
+        None, "blank_line", "bad_utf8", "no_label", None, "unaligned",
+    ]  # fmt: skip
+    assert [item.place for item in items] == list(range(6))
+
+
+def test_files_of_another_layout(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="context and choices, got label without context, choices"):
+        reader_of("multiple_choice").open(written(tmp_path, lines({"label": 1})))
+
+
+@pytest.mark.data
+@with_data
+def test_real_stories() -> None:
+    reader = reader_of("multiple_choice", task="swag", context="sent1", begin="sent2",
+                       choices=[f"ending{number}" for number in range(4)])  # fmt: skip
+    items = items_of(reader, published("samples/swag/sample.json"))
+    assert items[0].choices[0] == "A drum line passes by walking down the street playing their instruments."
+    assert {len(item.choices) for item in items} == {4}
+    piqa: dict[str, Any] = {"task": "piqa", "context": "goal", "choices": ["sol1", "sol2"]}
+    path = published("piqa/valid.jsonl.zst")
+    assert reasons(items_of(reader_of("multiple_choice", **piqa), path)) == {"no_label": 1838}
+    reader = reader_of("multiple_choice", **piqa, labels="-labels.lst")
+    assert [companion.name for companion in reader.companions(path)] == ["valid-labels.lst"]
+    answers = published("piqa/valid-labels.lst").read_text(encoding="utf-8").split()
+    assert [str(item.right) for item in items_of(reader, path)] == answers

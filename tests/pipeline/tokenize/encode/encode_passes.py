@@ -1,0 +1,127 @@
+"""Run the passes of train_tokenizer and encode on documents made in a test, without the driver."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
+from clozeline.pipeline.tokenize.encode.tokenize_documents import Tokenise
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
+from clozeline.registry import choose
+
+SEED = 7
+HELDOUT = 0.2
+PARTS, SHARDS, COUNT = 4, 3, 90
+WORDS = ["the", "a", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "while", "seven", "wizards", "brew",
+         "strange", "purple", "potions", "near", "old", "bridge"]  # fmt: skip
+
+
+def text(number: int, sentences: int = 12) -> str:
+    """Sentences of words, two paragraphs, sometimes with characters outside ASCII; the same for the same number."""
+    draw = random.Random(number)
+    made = [" ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "." for _ in range(sentences)]
+    made[0] = f"Café {number} 中文。" + made[0]
+    half = sentences // 2
+    return " ".join(made[:half]) + "\n\n" + " ".join(made[half:])
+
+
+def documents(count: int) -> list[Document]:
+    return [
+        Document(
+            uid=document_uid("test", "crawl/a.jsonl", "jsonl", number),
+            text=text(number, 4 + number % 20),
+            source="crawl/a.jsonl",
+            source_group="crawl" if number % 3 else "books",
+            offset=number * 100,
+            length=99,
+            url=f"http://x.example/{number}" if number % 4 else None,
+            language=("en", "de", "zh")[number % 3],
+        )
+        for number in range(count)
+    ]
+
+
+def write_parts(folder: Path, found: Sequence[Document], parts: int) -> Path:
+    """`documents/<unit:06d>.arrow`, the documents dealt in order."""
+    (folder / "documents").mkdir(parents=True)
+    for part in range(parts):
+        write_documents(folder / "documents" / f"{part:06d}.arrow", found[part::parts])
+    return folder
+
+
+def run(work: Pass, folder: Path, order: Callable[[range], Sequence[int]] = list) -> Counts:
+    """All units of a pass, in the given order; records as the driver writes them."""
+    total: Counts = {}
+    for unit in order(range(work.units)):
+        output = Output(folder)
+        counts = work.run(unit, output)
+        UnitRecord(work.name, unit, "key", "ok", counts, output.files).save(folder)
+        add_counts(total, counts)
+    return total
+
+
+def train(
+    source: Path, folder: Path, parts: int, *, name: str = "byte_bpe", size: int = 700, budget: int = 10**9
+) -> Counts:
+    chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": name, "size": size})
+    return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
+
+
+def encode(
+    source: Path,
+    folder: Path,
+    tokenizer: Path,
+    *,
+    parts: int,
+    shards: int,
+    order: Callable[[range], Sequence[int]] = list,
+) -> Counts:
+    runs = Exchange("runs", parts, shards)
+    passes: list[Pass] = [
+        Tokenise(
+            "tokenise", parts, source, tokenizer, choose("clozeline.pipeline.text.sentences", "regex"), runs, SEED
+        ),
+        *runs.passes(),
+        Codes("codes", 1, 2),
+        Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
+        TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
+    ]
+    total: Counts = {}
+    for work in passes:
+        add_counts(total, run(work, folder, order))
+    return total
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Hashes of the published files."""
+    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(name): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in found.items()
+        if name.parts[0] != "tmp"
+    }
+
+
+def token_rows(folder: Path) -> dict[bytes, tuple[int, np.ndarray, np.ndarray, str, str]]:
+    """uid to shard, ids, sentence starts, language, source group."""
+    found = {}
+    tokens = open_shards(folder)
+    for block in range(len(tokens.index)):
+        rows = tokens.read_block(block)
+        for row in rows:
+            language = tokens.manifest.languages[row.fixed["language"]]
+            group = tokens.manifest.source_groups[row.fixed["source_group"]]
+            key = row.fixed["document_uid"].tobytes()
+            found[key] = (int(tokens.index.shard[block]), row["token_ids"], row["sentence_starts"], language, group)
+    return found

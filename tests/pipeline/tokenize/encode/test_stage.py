@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution import exchange
+from clozeline.pipeline.execution.pieces import PieceFile
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.encode import sorted_runs as runs
+from clozeline.pipeline.tokenize.encode.stage import EncodeStage
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
+from clozeline.seeding import order_key
+from tests.pipeline.tokenize.encode import encode_passes as passes
+
+
+def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
+    model = load_tokenizer(tokenizer)
+    found = passes.token_rows(encoded)
+    wanted = passes.documents(passes.COUNT)
+    assert len(found) == passes.COUNT == len(open_shards(encoded))
+    for document in wanted:
+        shard, ids, _, language, group = found[document.uid]
+        assert model.decode(ids) == document.text
+        assert (language, group) == (document.language, document.source_group)
+        assert shard == order_key(document.uid, "order", passes.SEED) * passes.SHARDS >> 64
+
+
+def test_bytes_do_not_depend_on_the_order_of_units_or_the_size_of_flushes(
+    source, tokenizer, encoded, tmp_path, monkeypatch
+):
+    reverse = tmp_path / "reverse"
+    passes.encode(source, reverse, tokenizer, parts=passes.PARTS, shards=passes.SHARDS, order=lambda units: units[::-1])
+    assert passes.tree(reverse) == passes.tree(encoded)
+    monkeypatch.setattr(runs, "_FLUSH_BYTES", 2000)
+    small = tmp_path / "small"
+    passes.encode(source, small, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
+    published = {name: digest for name, digest in passes.tree(encoded).items() if not name.startswith("records/")}
+    assert {name: digest for name, digest in passes.tree(small).items() if name in published} == published
+    with PieceFile(small, "tmp/runs/000000.pieces") as run:
+        assert len(run) > 3 * passes.SHARDS
+
+
+def test_bytes_do_not_depend_on_the_cut_into_parts(tokenizer, encoded, tmp_path):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
+    passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=passes.SHARDS)
+    other, reference = passes.tree(tmp_path / "encode"), passes.tree(encoded)
+    assert {name for name in reference if other.get(name) != reference[name] and "records" not in name} == set()
+
+
+def test_counts_add_up_and_documents_without_tokens_are_counted(tokenizer, tmp_path):
+    found = passes.documents(10)
+    found[4] = found[4].having(text="")
+    source = passes.write_parts(tmp_path / "clean", found, 2)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+    assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (10, 9, {"no_tokens": 1})
+    assert counts["merged"] == {"documents": 9, "tokens": counts["tokens"]}
+    stage = EncodeStage.__new__(EncodeStage)
+    stage.check(counts)
+    for broken in ({**counts, "tokens": counts["tokens"] + 1}, {**counts, "rejected": {}}):
+        with pytest.raises(IntegrityError, match="do not add up"):
+            stage.check(broken)
+
+
+def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
+    manifest = open_shards(encoded).manifest
+    assert find_tokenizer(encoded / "manifest.json", manifest.tokenizer.fingerprint) == tokenizer.resolve()
+    assert manifest.totals.tokens == sum(manifest.totals.tokens_by_language.values())
+    assert manifest.totals.tokens == sum(manifest.totals.tokens_by_source.values())
+    with pytest.raises(ConfigurationError, match="made with the tokenizer 00ff"):
+        find_tokenizer(encoded / "manifest.json", "00ff")
+
+
+def test_bundles_of_runs_change_no_byte(source, tokenizer, encoded, tmp_path, monkeypatch):
+    monkeypatch.setattr(exchange, "_GROUP", 2)
+    monkeypatch.setattr(exchange, "_FEWEST", 4)
+    passes.encode(source, tmp_path, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
+    assert len(list((tmp_path / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
+    published = {name: digest for name, digest in passes.tree(encoded).items() if not name.startswith("records/")}
+    assert {name: digest for name, digest in passes.tree(tmp_path).items() if name in published} == published

@@ -1,0 +1,125 @@
+"""Exported directories load in transformers, offline, with every special token."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tokenizers
+from transformers import AutoTokenizer
+
+from clozeline import registry
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
+from tests.pipeline.tokenize.published import published_files as files
+
+MASKED = "the cat {} the mat"
+
+
+def trained(name, folder):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    save_tokenizer(kind.train(files.corpus(), kind.Options(size=480), folder), name, folder)
+    return folder
+
+
+def folders(name, folder):
+    model = {"t5": "T5", "xlmr": "XLMRoberta"}.get(name)
+    made = {
+        "wordpiece": lambda: import_tokenizer(files.wordpiece(folder / "f"), folder / "t", add=["eos"]),
+        "byte_level": lambda: import_tokenizer(files.byte_level(folder / "f"), folder / "t", add=["mask", "cls"]),
+        "json": lambda: import_tokenizer(files.unigram_json(folder / "f"), folder / "t"),
+    }  # fmt: skip
+    if model:
+        source = files.directory(files.sentencepiece_model(folder / "f").parent, model)
+        made[name] = lambda: import_tokenizer(source, folder / "t")
+    if name not in made:
+        return trained(name, folder / "t")
+    made[name]()
+    return folder / "t"
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "t5", "xlmr", "json", *trainable()])
+def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = folders(name, tmp_path)
+    ours, out = load_tokenizer(folder), tmp_path / "out"
+    report = export_tokenizer(folder, out, max_length=77)
+    assert report.texts == 200
+    theirs = AutoTokenizer.from_pretrained(out)
+    vocabulary = ours.vocabulary
+    assert len(theirs) == vocabulary.size
+    assert theirs.model_max_length == 77
+    for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk"):
+        assert getattr(theirs, f"{role}_token_id") == vocabulary.specials.get(role)
+    for token in (*vocabulary.sentinels, *vocabulary.modes.values()):
+        assert ours.piece(token) in theirs.all_special_tokens
+    text = "the cat sat. unaffable"
+    assert theirs(text, add_special_tokens=False).input_ids == ours.encode([text])[0].ids.tolist()
+    long = "the cat " * 500
+    assert len(theirs(long, add_special_tokens=False, verbose=False).input_ids) == len(ours.encode([long])[0].ids)
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "xlmr", *trainable()])
+def test_ids_beside_a_mask_are_those_of_a_shard(tmp_path, name):
+    folder = folders(name, tmp_path)
+    ours = load_tokenizer(folder)
+    export_tokenizer(folder, tmp_path / "out")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    mask = ours.vocabulary.specials["mask"]
+    ids = ours.encode([MASKED.format("cat")])[0].ids.tolist()
+    word = ours.encode([" cat"])[0].ids.tolist()[-len(ours.encode(["the cat"])[0].ids) + 1 :]
+    whole = list(ids)
+    starts = [at for at in range(1, len(ids)) if ids[at : at + len(word)] == word]
+    assert len(starts) == 2
+    whole[starts[1] : starts[1] + len(word)] = [mask]
+    assert theirs.encode(MASKED.format(ours.piece(mask)), add_special_tokens=False).ids == whole
+
+
+def test_frames(tmp_path):
+    folder = folders("wordpiece", tmp_path)
+    read = lambda: tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))  # noqa: E731
+    export_tokenizer(folder, tmp_path / "out", type_ids=True)
+    assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "cat", "[SEP]"]
+    assert read().encode("the", "cat").type_ids == [0, 0, 0, 1, 1]
+    assert "token_type_ids" in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
+    export_tokenizer(folder, tmp_path / "out", frame="end")
+    assert read().encode("the").tokens == ["the", "</s>"]
+    export_tokenizer(folder, tmp_path / "out", frame="none")
+    assert read().encode("the").tokens == ["the"]
+    with pytest.raises(ConfigurationError, match="frame 'pair' of an exported tokenizer needs the special token 'cls'"):
+        export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", frame="pair")
+
+
+def test_differences_are_counted_by_cause(tmp_path):
+    folder = folders("wordpiece", tmp_path)
+    report = export_tokenizer(folder, tmp_path / "out", texts=["ΟΔΟΣ", "the cat", "the [MASK]"])
+    differing = {"case": "ΟΔΟΣ", "specials in text": "the [MASK]"}
+    assert (report.texts, report.differing, report.examples) == (3, dict.fromkeys(differing, 1), differing)
+    folder = folders("xlmr", tmp_path / "x")
+    report = export_tokenizer(folder, tmp_path / "out", texts=["the <unk> cat", "the cat"])
+    assert report.differing == {"special pieces": 1}
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "t5", "xlmr", "json", *trainable()])
+def test_the_comparison_reads_the_folder_as_transformers_does(tmp_path, name, monkeypatch):
+    """Literal special tokens included: every text that `AutoTokenizer` encodes otherwise is counted."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = folders(name, tmp_path)
+    ours, out = load_tokenizer(folder), tmp_path / "out"
+    pieces = [ours.piece(token) for token in ours.vocabulary.specials.values()]
+    texts = [*PROBE_TEXTS[::7], *(f"the {piece} cat{piece}" for piece in pieces)]
+    report = export_tokenizer(folder, out, texts=texts)
+    theirs = AutoTokenizer.from_pretrained(out)
+
+    def differing(**keys):
+        found = (theirs(text, add_special_tokens=False, **keys).input_ids for text in texts)
+        return [ids != ours.encode([text])[0].ids.tolist() for text, ids in zip(texts, found, strict=True)]
+
+    as_loaded, split = differing(), differing(split_special_tokens=True)
+    mended = sum(before and not after for before, after in zip(as_loaded, split, strict=True))
+    assert sum(report.differing.values()) == sum(as_loaded) > 0
+    assert report.differing.get("specials in text", 0) == mended
+    assert (mended > 0) == ("special pieces" not in report.differing)

@@ -1,0 +1,270 @@
+"""Imported tokenizers give the ids of their owners, and never a special id for text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from tests.pipeline.tokenize.published import published_files as files
+
+
+def ids(tokenizer, texts):
+    return [encoding.ids.tolist() for encoding in tokenizer.encode(texts)]
+
+
+def sources(folder):
+    return {
+        "wordpiece": files.wordpiece(folder / "wp"),
+        "byte_level": files.byte_level(folder / "bl"),
+        "unigram": files.sentencepiece_model(folder / "sp"),
+        "bpe": files.sentencepiece_model(folder / "bpe", model_type="bpe", byte_fallback=True, vocab_size=400,
+                                         normalization_rule_name="identity", remove_extra_whitespaces=False),
+        "json": files.unigram_json(folder / "json"),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imported")
+    return {name: (path, import_tokenizer(path, folder / f"{name} out")) for name, path in sources(folder).items()}
+
+
+def owner(name, path):
+    """The owner's own encoding, by its library."""
+    if name in ("unigram", "bpe"):
+        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        return lambda text: model.encode(text)
+    if name == "byte_level":
+        model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    else:
+        model = Tokenizer.from_file(str(path))
+        model.no_truncation()
+        model.no_padding()
+        model.encode_special_tokens = True
+    return lambda text: model.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("name", ["byte_level", "unigram", "bpe", "json"])
+def test_ids_are_the_owners(imported, name):
+    path, tokenizer = imported[name]
+    encode = owner(name, path)
+    texts = [*files.NASTY, *files.corpus()[:9]]
+    if name == "json":  # its owner finds special pieces in text, which is what we must not do
+        texts = [text for text in texts if not any(piece in text for piece in files.SPECIALS)]
+        assert len(texts) > 30
+    assert ids(tokenizer, texts) == [encode(text) for text in texts]
+    assert max(map(len, ids(tokenizer, texts))) > 9, "nothing is cut"
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "unigram", "bpe", "json"])
+def test_text_never_becomes_a_special_id_but_the_unknown_one(imported, name):
+    _, tokenizer = imported[name]
+    special = tokenizer.vocabulary.special.copy()
+    special[tokenizer.vocabulary.specials.get("unk", 0)] = False
+    for text, encoding in zip(files.NASTY, tokenizer.encode(files.NASTY), strict=True):
+        assert not special[encoding.ids].any(), text
+        assert (np.diff(encoding.starts) >= 0).all()
+        assert len(encoding.starts) == len(encoding.ids)
+        assert ((encoding.starts >= 0) & (encoding.starts < max(len(text), 1))).all(), text
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "unigram", "bpe", "json"])
+def test_the_folder_loads_and_words_open_with_white_space(imported, name):
+    _, tokenizer = imported[name]
+    again = load_tokenizer(tokenizer.vocabulary.folder)
+    assert again.vocabulary.fingerprint == tokenizer.vocabulary.fingerprint
+    for token in again.encode(["the cat sat. running 中文"])[0].ids.tolist():
+        text = again.decode_part([token])
+        special = again.vocabulary.special[token]
+        assert again.vocabulary.word_start[token] == ((text[0] in " 中文") and not special)
+
+
+def test_roles_are_found(imported):
+    roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
+    assert roles["wordpiece"] == {"pad": 0, "unk": 3, "cls": 4, "sep": 5, "mask": 6}
+    assert roles["byte_level"] == {"eos": imported["byte_level"][1].vocabulary.size - 1}
+    assert roles["unigram"] == {"unk": 0, "bos": 1, "eos": 2}
+    assert roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
+
+
+def test_xlm_roberta_has_the_ids_of_fairseq(tmp_path):
+    path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
+    tokenizer = import_tokenizer(files.directory(path.parent, "XLMRoberta"), tmp_path / "out")
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert tokenizer.vocabulary.specials == {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2, "unk": 3, "mask": 121}
+    assert tokenizer.vocabulary.size == 122
+    for text in files.NASTY:
+        # fairseq: 0 to 3 are its own; each later piece has the next number.
+        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + 1 for token in model.encode(text)]
+
+
+def test_t5_has_its_first_sentinel_at_the_highest_id(tmp_path):
+    path = files.sentencepiece_model(tmp_path / "t5", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    tokenizer = import_tokenizer(files.directory(path.parent, "T5"), tmp_path / "out")
+    assert tokenizer.vocabulary.sentinels == tuple(range(219, 119, -1))
+    assert tokenizer.piece(219) == "<extra_id_0>"
+    assert tokenizer.vocabulary.specials == {"pad": 0, "eos": 1, "unk": 2}
+
+
+def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
+    path = files.sentencepiece_model(tmp_path, user_defined_symbols=["<mask>", "(x)"])
+    tokenizer = import_tokenizer(path, tmp_path / "out")
+    mask = tokenizer.vocabulary.specials["mask"]
+    marks = ids(tokenizer, ["a<mask>b (x) c"])[0]
+    assert mask not in marks
+    assert tokenizer.piece(mask) == "<mask>"
+    assert "(x)" in [tokenizer.piece(token) for token in marks], "other user-defined pieces are the owner's"
+
+
+def test_roles_sentinels_and_added_pieces(tmp_path):
+    path = files.wordpiece(tmp_path)
+    tokenizer = import_tokenizer(
+        path, tmp_path / "a", specials={"bos": "[CLS]"}, sentinels="[unused{}]", add=["eos", "modes"]
+    )
+    size = len(path.read_text().split())
+    assert tokenizer.vocabulary.sentinels == (1, 2)
+    assert tokenizer.vocabulary.specials["bos"] == 4
+    assert tokenizer.vocabulary.specials["eos"] == size
+    assert tokenizer.vocabulary.modes == {"R": size + 1, "S": size + 2, "X": size + 3}
+    assert json.loads((tmp_path / "a" / "published.json").read_text())["added"] == ["</s>", "<R>", "<S>", "<X>"]
+    assert len(import_tokenizer(path, tmp_path / "b", add=["sentinels"]).vocabulary.sentinels) == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"specials": {"eos": "</s>"}}, "has no '</s>'"),
+        ({"sentinels": "<none{}>"}, "no piece like '<none{}>'"),
+        ({"sentinels": "[unused0]"}, "a pattern with {}"),
+    ],
+)
+def test_pieces_that_do_not_exist_are_refused(tmp_path, options, said):
+    with pytest.raises(ConfigurationError, match=said):
+        import_tokenizer(files.wordpiece(tmp_path), tmp_path / "out", **options)
+
+
+def test_holes_are_refused(tmp_path):
+    path = files.wordpiece(tmp_path)
+    path.write_text(path.read_text() + "the\n")
+    with pytest.raises(ConfigurationError, match="a piece of its own for each id, got 'the'"):
+        import_tokenizer(path, tmp_path / "out")
+    merged = files.byte_level(tmp_path / "bl")
+    pieces = json.loads(merged.read_text())
+    merged.write_text(json.dumps({**pieces, "<|endoftext|>": len(pieces) + 3}))
+    with pytest.raises(ConfigurationError, match="without holes, got 3"):
+        import_tokenizer(merged, tmp_path / "out")
+    folder = files.directory(
+        files.sentencepiece_model(tmp_path / "sp").parent, "Llama", {"added_tokens_decoder": {"130": "<x>"}}
+    )
+    with pytest.raises(ConfigurationError, match=r"ids from 120 on, got \[130\]"):
+        import_tokenizer(folder, tmp_path / "out")
+
+
+def test_damaged_files_are_integrity_errors(imported, tmp_path):
+    for name, (_, tokenizer) in imported.items():
+        for file in (tokenizer.FILE, "published.json"):
+            copy = shutil.copytree(tokenizer.vocabulary.folder, tmp_path / f"{name}-{file}")
+            (copy / file).write_bytes(b"\xff\xfe nonsense")
+            with pytest.raises(IntegrityError, match=r"not a|not the facts"):
+                load_tokenizer(copy)
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "nonsense": lambda data: b"\xff\xfe nonsense",
+    "twice": lambda data: data + data,
+    "an empty object": lambda data: b"{}",
+}
+
+
+def message(action):
+    try:
+        action()
+    except ClozelineError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "unigram", "bpe", "json", "ours"])
+def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
+    """Not the copy of it, which is in a folder that is gone when the message is read."""
+    source, tokenizer = imported["bpe" if name == "ours" else name]
+    source = tokenizer.vocabulary.folder if name == "ours" else source
+    given = Path(shutil.copytree(source if name == "ours" else source.parent, tmp_path / "given"))
+    for file in sorted(given.iterdir()):
+        whole = file.read_bytes()
+        file.write_bytes(DAMAGE[damage](whole))
+        said = message(lambda: import_tokenizer(given if name == "ours" else given / source.name, tmp_path / "copy"))
+        assert not said or (str(given) in said and str(tmp_path / "copy") not in said)
+        file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("pad_id", "pad"), [("eos", "<|endoftext|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)]
+)
+def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_id, pad):
+    size = len(json.loads(files.byte_level(tmp_path).read_text()))
+    files.directory(tmp_path, "GPT2")
+    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": size - 1 if pad_id == "eos" else pad_id}))
+    tokenizer = import_tokenizer(tmp_path, tmp_path / "out")
+    assert tokenizer.vocabulary.specials.get("pad") == (None if pad is None else size - 1)
+
+
+def test_a_pad_that_the_tokenizer_names_itself_stays(tmp_path):
+    files.wordpiece(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": 4}))
+    assert import_tokenizer(tmp_path, tmp_path / "out").vocabulary.specials["pad"] == 0
+
+
+TEXTS = [
+    "the cat sat", " the cat", "   the cat", "the cat ", "中文東京 の 한국어", " 中文", "ночь naïve Köln", " ночь",
+    "ภาษาไทย", "👩\u200d👧 ½", "", " ", "\n the cat", "un affable", "3.14 1,000", "\u3000x", "a\u2581b", "Ωμ άλ",
+    " مرحبا بالعالم",
+]  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(st.one_of(st.sampled_from(TEXTS), st.text(max_size=20), st.lists(st.sampled_from(files.WORDS)).map(" ".join)))
+def test_a_text_is_decoded_as_its_owner_does(imported, text):
+    """By the owner's library; an unknown token shows as its piece here."""
+    for name in ("unigram", "bpe", "byte_level", "json"):
+        path, tokenizer = imported[name]
+        found = tokenizer.encode([text])[0].ids.tolist()
+        if tokenizer.vocabulary.special[found].any():
+            continue
+        if name in ("unigram", "bpe"):
+            expected = sentencepiece.SentencePieceProcessor(model_file=str(path)).decode(found)
+        elif name == "byte_level":
+            model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
+            model.decoder = decoders.ByteLevel()
+            expected = model.decode(found)
+        else:
+            model = Tokenizer.from_file(str(path))
+            expected = model.decode(found) if model.decoder is not None else tokenizer.decode_part(found)
+        assert tokenizer.decode(found) == expected, name
+
+
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+
+
+@pytest.mark.parametrize("text", ["the cat", " the cat", "the  the", "the the cat "])
+def test_a_file_with_a_decoder_is_decoded_by_it(tmp_path, text):
+    path = files.unigram_json(tmp_path, pre_tokenizer=METASPACE, decoder=METASPACE)
+    tokenizer = import_tokenizer(path, tmp_path / "out")
+    found = tokenizer.encode([text])[0].ids.tolist()
+    assert tokenizer.decode(found) == Tokenizer.from_file(str(path)).decode(found)
+    assert tokenizer.decode_part(found).startswith(" ")

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.tokenize.take.required_tokens import needed_roles, users_of
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
+
+WHOLE = foreseen_vocabulary(1024, 0)
+
+
+def rows(entry):
+    return {"group": {}, "corrupt": [entry]}
+
+
+@pytest.mark.parametrize(
+    ("stages", "has", "needed"),
+    [
+        (rows({"name": "masked_lm", "max_length": 64}), {"eos"}, ["pad", "cls", "sep", "mask"]),
+        (rows({"name": "masked_lm", "max_length": 64}), {"pad", "cls", "sep", "mask"}, []),
+        (rows({"name": "span_corruption", "input_length": 64}), {"pad"}, ["eos", "sentinels"]),
+        (rows({"name": "span_corruption", "input_length": 64, "mode": "R"}), {"pad", "eos"}, ["sentinels", "modes"]),
+        ({"group": {}, "encode": {}}, {"eos"}, ["pad"]),
+        ({"encode": {}}, {"eos"}, []),
+        ({"tasks": {"reader": {"name": "glue", "task": "sst2"}, "frame": "roberta"}}, {"mask"}, ["pad", "cls", "sep"]),
+    ],
+)
+def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
+    poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
+    recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
+    assert list(needed_roles(users_of(recipe), poor)) == needed

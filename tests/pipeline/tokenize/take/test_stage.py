@@ -1,0 +1,108 @@
+"""A recipe with a published tokenizer, from text to examples."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.take.stage import TokenizerConfig
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.tokenize.published.published_files import byte_level
+
+
+def recipe(tmp_path, tokenizer):
+    return write_recipe(
+        tmp_path,
+        f"""
+        {{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / "in", 30)}, heldout: {{fraction: 0.1}},
+        clean: {{language: null, filters: []}}, tokenizer: {tokenizer}, encode: {{}}, group: {{}},
+        corrupt: [{{name: masked_lm, max_length: 64}}]}}
+    """,
+    )
+
+
+def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    file = recipe(tmp_path, f"{{path: {path}, add: true}}")
+    assert main(["--config", str(file)]) == 0
+    assert (
+        f"added after the vocabulary of vocab.json: <pad> {size}, <cls> {size + 1}, <sep> {size + 2}, "
+        f"<mask> {size + 3}" in caplog.text + capsys.readouterr().err
+    )
+    examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
+    facts = examples.manifest.tokenizer
+    assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
+    assert facts.special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "mask": size + 3, "eos": size - 1}
+    assert vocabulary_of(examples.path, facts.fingerprint).folder == tmp_path / "out" / "tokenizer" / "tokenizer"
+    assert load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint == facts.fingerprint
+    report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
+    assert report["counts"]["added"] == {"<pad>": size, "<cls>": size + 1, "<sep>": size + 2, "<mask>": size + 3}
+    written = (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
+    assert main(["--config", str(file)]) == 0, "all is done"
+    assert (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("", "objective 'masked_lm' (masked_lm) needs the special token"),
+        ("", "padding of rows needs the special token 'pad', the tokenizer has: eos; `tokenizer.add: true` adds"),
+        ("", "tokenizer.specials='{pad: PIECE}' gives the role to a piece that it has"),
+        (", specials: {mask: x0}", "the vocabulary of"),
+    ],
+)
+def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, options, said):
+    path = byte_level(tmp_path / "published")
+    assert main(["--config", str(recipe(tmp_path, f"{{path: {path}{options}}}"))]) == 64
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+TASK = """
+    {{corpus: c, output: {output}, input: {texts}, tokenizer: {{path: {published}{further}}},
+    tasks: {{reader: {{name: glue, task: sst2}}}}}}
+"""
+
+
+def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
+    path, texts = byte_level(tmp_path / "published"), tmp_path / "in"
+    size = len(json.loads(path.read_text()))
+    texts.mkdir()
+    (texts / "train.tsv").write_text("sentence\tlabel\nthe cat sat\t1\nthe mat\t0\n")
+    facts = {"output": tmp_path / "out", "texts": texts, "published": path}
+    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further="")))]) == 64
+    said = " ".join(capsys.readouterr().err.split())
+    assert "padding of rows needs the special token 'pad'" in said
+    assert "the frame of task rows (tasks.frame) needs the special token 'cls'" in said
+    assert not (tmp_path / "out").exists()
+    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further=", add: true")))]) == 0
+    special_ids = open_shards(tmp_path / "out" / "tasks" / "sst2" / "train").manifest.tokenizer.special_ids
+    assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "eos": size - 1}
+
+
+def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path):
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    file = recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}")
+    assert main(["--config", str(file)]) == 0
+    facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
+    assert facts.vocab_size == size + 3
+    assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
+
+
+def test_a_path_that_does_not_exist_is_said_before_any_stage(tmp_path, capsys):
+    assert main(["--config", str(recipe(tmp_path, f"{{path: {tmp_path}/none.json}}"))]) == 64
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_roles_are_checked_when_the_recipe_is_read():
+    with pytest.raises(ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"):
+        validate(TokenizerConfig, {"path": "x", "specials": {"maks": "x"}}, "recipe")
+    assert validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels == "[unused{}]"

@@ -1,0 +1,292 @@
+"""Promises of every tokenizer; parametrised over the files of the folder."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline import registry
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers import (
+    Encoding,
+    Tokenizer,
+    find_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+    trainable,
+)
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
+
+NAMES = trainable()
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "seven", "wizards", "brew",
+         "strange", "purple", "potions", "near", "Köln", "中文", "東京"]  # fmt: skip
+
+RESERVED = ["<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>", "<extra_0>", "<extra_127>", "<R>", "<S>",
+            "<X>", "<reserved_0>", "<0x41>", "<0x0A>"]  # fmt: skip
+
+# GPT-2's table: printable Latin-1 is itself, the other bytes are characters from U+0100 on.
+OTHERS = [*range(33), *range(127, 161), 173]
+BYTES = {chr(byte): byte for byte in range(256) if byte not in OTHERS} | {chr(256 + i): b for i, b in enumerate(OTHERS)}
+
+NASTY = [
+    "", " ", "  ", "\n", "\n\n\n", "\t", " \n \n", "a", " a", "a ", "   a   b      c   ", "x\n  y\n\tz\r\n",
+    "e\u0301 a\u0308\u0323", "\u0301", "שלום עולם", "مرحبا بالعالم ١٢٣", "你好，世界。これはペンです。", "ภาษาไทย",
+    "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 🇩🇪 👍🏽", "\U0001f600\U00020000\U0010ffff", "\ufffd\ufffe", "Ġthe Ċ ĉ",
+    "\u2581", "\u2581\u2581x \u2581 y\u2581", "a\u2581b \u2581\n", "\ufeffx\u200b\u200d\u00ad",
+    "\u00a0\u2003\u3000x\u202fy\u2028z\u2029", "\x01\x1c\x1f\x7f\x85", "don't 're", "3.14159 1,000,000 ²³½",
+    "<", "><", "<<mask>>", "<mask", "mask>", "<extra_ 0>",
+    "a" * 3000, " " * 3000, "ab " * 3000, "\u2581" * 300, "中" * 3000, "." * 3000,
+    *RESERVED, " ".join(RESERVED), "".join(RESERVED), "\n".join(RESERVED),
+]  # fmt: skip
+
+
+def corpus() -> list[str]:
+    """Texts that hold every reserved piece, often: training must not learn from that how to write one."""
+    draw = random.Random(3)
+    return [
+        " ".join(draw.choices(WORDS, k=60)) + ".\n\n" + " ".join(draw.choices([*RESERVED, *WORDS], k=40))
+        for _ in range(120)
+    ]
+
+
+def trained(name: str, folder: Path, **options: object) -> Tokenizer:
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
+    save_tokenizer(tokenizer, name, folder)
+    return tokenizer
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def folder(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    trained(request.param, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder) -> Tokenizer:
+    return load_tokenizer(folder)
+
+
+def check(tokenizer: Tokenizer, texts: list[str]) -> None:
+    """Round trip, no special id, offsets that point at the characters the tokens stand for."""
+    for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
+        if tokenizer.LOSS:
+            check_lossy(tokenizer, text, encoding)
+            continue
+        assert tokenizer.decode(encoding.ids) == text
+        assert not tokenizer.vocabulary.special[encoding.ids].any()
+        assert encoding.ids.dtype == tokenizer.vocabulary.id_dtype
+        # Independently: which character each byte belongs to.
+        owners = [place for place, character in enumerate(text) for _ in character.encode()]
+        position = 0
+        ends = encoding.ends
+        for number, (token, start) in enumerate(zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True)):
+            assert start == owners[position]
+            position += len(_piece_bytes(tokenizer, token))
+            assert ends is None or ends[number] == owners[position - 1] + 1
+
+
+def check_lossy(tokenizer: Tokenizer, text: str, encoding: Encoding) -> None:
+    """No special id but the unknown one; offsets ascend, and what is known begins with the character there."""
+    unknown, special = tokenizer.vocabulary.specials["unk"], tokenizer.vocabulary.special
+    assert not special[encoding.ids[encoding.ids != unknown]].any()
+    assert encoding.ids.dtype == tokenizer.vocabulary.id_dtype
+    assert (np.diff(encoding.starts) >= 0).all()
+    assert bool(len(encoding.ids)) >= bool(text.split() and text.isalnum())
+    for token, start in zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True):
+        shown = tokenizer.decode_part([token]).strip()
+        assert token == unknown or not shown or text[start:].lstrip()[: len(shown)] == shown
+
+
+def _piece_bytes(tokenizer: Tokenizer, token: int) -> bytes:
+    """The bytes of a piece, from its name alone."""
+    name = tokenizer.piece(token)
+    if tokenizer.FILE == "pieces.json":
+        return bytes([int(name[3:5], 16)]) if re.fullmatch("<0x..>", name) else name.encode()
+    if tokenizer.FILE == "spiece.model":
+        return bytes([int(name[3:5], 16)]) if re.fullmatch("<0x..>", name) else name.replace("\u2581", " ").encode()
+    return bytes(BYTES[character] for character in name)
+
+
+def test_nasty_texts_come_back_and_never_become_special(tokenizer):
+    check(tokenizer, NASTY)
+    for text in NASTY:
+        check(tokenizer, [text])
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80), max_size=4))
+def test_any_text_comes_back(tokenizer, texts):
+    check(tokenizer, texts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(parts=st.lists(st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12))
+def test_texts_made_of_reserved_pieces_come_back(tokenizer, parts):
+    check(tokenizer, ["".join(parts)])
+
+
+def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
+    text = " ".join(random.Random(1).choices([*WORDS, "\n", "  "], k=40_000))
+    assert len(text) > 3 * 65536
+    pieces = text.split("\n")
+    short = [f"\n{piece}" if number else piece for number, piece in enumerate(pieces)]
+    joined = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
+    whole = tokenizer.encode([text])[0].ids
+    # White space at the cuts may be split otherwise; words never are.
+    visible = [
+        [tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode_part([i]).strip()] for ids in (whole, joined)
+    ]
+    assert visible[0] == visible[1]
+    check(tokenizer, ["x" * 200_000 + "  " + "y" * 70_000 + " " * 140_000])
+
+
+def test_batches_do_not_matter(tokenizer):
+    alone = [tokenizer.encode([text])[0] for text in NASTY]
+    together = tokenizer.encode(NASTY)
+    again = tokenizer.encode(NASTY[::-1])[::-1]
+    for one, two, three in zip(alone, together, again, strict=True):
+        np.testing.assert_array_equal(one.ids, two.ids)
+        np.testing.assert_array_equal(one.starts, two.starts)
+        np.testing.assert_array_equal(one.ids, three.ids)
+
+
+def test_reserved_ids_come_first_and_are_the_special_ones(tokenizer):
+    vocabulary = tokenizer.vocabulary
+    assert [tokenizer.piece(i) for i in range(7)] == ["<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>"]
+    assert [vocabulary.specials[name] for name in SPECIALS] == list(range(7))
+    assert vocabulary.sentinels == tuple(range(7, 7 + SENTINELS))
+    assert tokenizer.piece(7) == "<extra_0>"
+    assert [tokenizer.piece(vocabulary.modes[mode]) for mode in "RSX"] == ["<R>", "<S>", "<X>"]
+    assert np.flatnonzero(vocabulary.special).tolist() == list(range(7 + 128 + 3 + 16))
+    assert tokenizer.piece(7 + 128 + 3 + 15) == "<reserved_15>"
+    assert tokenizer.decode([3, 7]) == "<mask><extra_0>"
+
+
+def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenizer):
+    vocabulary = tokenizer.vocabulary
+    if type(tokenizer).__name__ == "Bpe":  # the end of a word is marked, so no piece tells that one opens
+        assert (vocabulary.word_start == ~vocabulary.special).all()
+        return
+    space = tokenizer.encode([" the\n中a."])[0].ids.tolist()
+    for token in space:
+        text = tokenizer.decode_part([token])
+        assert vocabulary.word_start[token] == (text[0] in " \n中" or _piece_bytes(tokenizer, token)[:1] == b"\xe4")
+    assert not (vocabulary.word_start & vocabulary.special).any()
+    if tokenizer.LOSS:
+        return
+    for token in np.flatnonzero(~vocabulary.special).tolist():
+        text = _piece_bytes(tokenizer, token).decode(errors="replace")
+        if text[0] == " " or text == "\n":
+            assert vocabulary.word_start[token], text
+        if text[0].isascii() and not text[0].isspace():
+            assert not vocabulary.word_start[token], text
+
+
+def test_each_word_between_white_space_is_one_word_of_the_vocabulary(tokenizer):
+    """Newlines and tabs end a word, though no piece after them begins with a space."""
+    vocabulary, draw = tokenizer.vocabulary, random.Random(5)
+    if type(tokenizer).__name__ == "Bpe":  # each piece is a word of its own
+        return
+    for number in range(40):
+        spaces = (" ", "\n", "\t", "\n\n  ", " \n", "  ", "\t\t", "\r\n", "\u3000")
+        written = [word for word in WORDS if word.isascii()] + ["Köln", "f(x)", "x='y'", "e.g.,"]
+        text = "".join(draw.choice(written) + draw.choice(spaces[: 2 + number % 8]) for _ in range(12))
+        ids = tokenizer.encode([text])[0].ids
+        opens = vocabulary.opens_word(ids)
+        opens[0] = True
+        firsts = [*np.flatnonzero(opens).tolist(), len(ids)]
+        groups = [tokenizer.decode_part(ids[start:end]) for start, end in pairwise(firsts)]
+        assert max(len(group.split()) for group in groups) == 1, text
+        if not tokenizer.LOSS:
+            assert [word for group in groups for word in group.split()] == text.split()
+            assert not any(group.strip() and group[0] in "\n\t\r" for group in groups), "a word has only its space"
+
+
+def test_training_twice_gives_one_fingerprint(folder, tmp_path):
+    name = (folder / "name").read_text().strip()
+    again = trained(name, tmp_path)
+    assert again.vocabulary.fingerprint == load_tokenizer(folder).vocabulary.fingerprint
+    for path in folder.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+    other = trained(name, tmp_path / "other", reserved=17)
+    assert other.vocabulary.fingerprint != again.vocabulary.fingerprint
+
+
+def test_too_small_a_size_names_the_least(folder, tmp_path):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
+    with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):
+        kind.train(corpus(), kind.Options(size=100), tmp_path)
+
+
+def test_too_little_text_gives_the_vocabulary_it_supports(folder, tmp_path):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
+    tokenizer = kind.train(["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path)
+    assert (154 if tokenizer.LOSS else 410) < tokenizer.vocabulary.size < 600
+    check(tokenizer, NASTY)
+
+
+def test_a_document_without_spaces_does_not_hold_up_training(folder, tmp_path):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
+    draw = random.Random(5)
+    length = 6_000 if kind.__name__ in ("Bpe", "WordPiece") else 60_000  # learners in Python: seconds for each 10,000
+    blob = "".join(draw.choices("abcdefghijklmnop", k=length))
+    check(kind.train([*corpus(), blob], kind.Options(size=600), tmp_path), [blob])
+
+
+def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path):
+    shutil.copytree(folder, tmp_path / "mixed")
+    options = {"size": 470, "reserved": 17}
+    kind = type(tokenizer)
+    kind.train(corpus(), validate(kind.Options, options, "test"), tmp_path / "mixed")
+    with pytest.raises(IntegrityError, match="restore both files"):
+        load_tokenizer(tmp_path / "mixed")
+    (tmp_path / "mixed" / tokenizer.FILE).write_bytes(b"nonsense")
+    with pytest.raises(IntegrityError, match="not a"):
+        load_tokenizer(tmp_path / "mixed")
+    (tmp_path / "mixed" / tokenizer.FILE).unlink()
+    with pytest.raises(IntegrityError, match="not a"):
+        load_tokenizer(tmp_path / "mixed")
+
+
+def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
+    with pytest.raises(ConfigurationError, match="no tokenizer here"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "name").write_text("byte_bpee\n")
+    with pytest.raises(
+        IntegrityError, match=r"name: expected the name of a tokenizer \(bpe, byte_bpe.*got 'byte_bpee'"
+    ):
+        load_tokenizer(tmp_path)
+    with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
+        find_tokenizer(tmp_path / "deep" / "manifest.json", "abc")
+
+
+def test_a_tokenizer_without_its_vocabulary_is_named(folder, tmp_path):
+    """To pass it over would be to say that there is none. One with the fingerprint, farther up, is taken."""
+    near, far = tmp_path / "run/train_tokenizer/tokenizer", tmp_path / "train_tokenizer/tokenizer"
+    shutil.copytree(folder, near)
+    (near / "vocabulary.json").unlink()
+    manifest = tmp_path / "run/manifest.json"
+    with pytest.raises(
+        IntegrityError, match=r"vocabulary\.json: missing, or no file, in the folder of a tokenizer; copy"
+    ):
+        find_tokenizer(manifest, "abc")
+    shutil.copytree(folder, far)
+    assert find_tokenizer(manifest, load_tokenizer(folder).vocabulary.fingerprint) == far
+
+
+def test_options_are_plain(folder):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
+    assert to_plain(kind.Options())["size"] in (8192, 32000)
+    with pytest.raises(ConfigurationError, match="reserved"):
+        validate(kind.Options, {"reserved": -1}, "test")

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.tokenizers._trained import check_room, count_letters, trained_facts
+from clozeline.pipeline.tokenize.tokenizers.word import Word
+
+
+def test_letters_by_frequency_then_by_first_appearance():
+    assert count_letters({"ba": 2, "ca": 1}, list) == ["a", "b", "c"]
+
+
+def test_reserved_pieces_have_their_roles():
+    facts = trained_facts(2)
+    assert (facts.specials["bos"], facts.sentinels[127], facts.spares) == (
+        "<s>",
+        "<extra_127>",
+        ["<reserved_0>", "<reserved_1>"],
+    )
+
+
+def test_room_is_checked():
+    check_room("word", Word.Options(size=155))
+    with pytest.raises(
+        ConfigurationError, match="word: size 154 is too small: 154 reserved pieces and 1 more need 155"
+    ):
+        check_room("word", Word.Options(size=154))

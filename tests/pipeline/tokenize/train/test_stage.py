@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizerConfig, TrainTokenizerStage
+from tests.pipeline.tokenize.encode import encode_passes as passes
+
+COUNT = 60
+
+
+def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
+    trees = []
+    for number in (1, 4):
+        source = passes.write_parts(tmp_path / f"clean{number}", passes.documents(COUNT), number)
+        counts = passes.train(source, tmp_path / f"out{number}", number, size=600, budget=20_000)
+        assert counts["skipped"]["over_budget"] > 0
+        trees.append(passes.tree(tmp_path / f"out{number}"))
+    assert trees[0] == trees[1]
+    assert sorted(trees[0]) == [
+        "records/000000.json",
+        "tokenizer/name",
+        "tokenizer/tokenizer.json",
+        "tokenizer/vocabulary.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "file"), [("byte_bpe", 500, "tokenizer.json"), ("unigram", 470, "spiece.model")]
+)
+def test_the_published_folder_loads(tmp_path, name, size, file):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 2)
+    counts = passes.train(source, tmp_path / "out", 2, name=name, size=size)
+    tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer")
+    assert (tmp_path / "out" / "tokenizer" / file).is_file()
+    assert tokenizer.vocabulary.size == size == counts["vocabulary"]["size"]
+    held_out = next(document for document in passes.documents(COUNT) if is_heldout(document.uid, 0.2, passes.SEED))
+    assert tokenizer.decode(tokenizer.encode([held_out.text])[0].ids) == held_out.text
+    assert list((tmp_path / "out" / "tmp").iterdir()) == []
+
+
+def test_too_little_text_is_said_plainly(tmp_path, caplog):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(8), 1)
+    with caplog.at_level(logging.WARNING):
+        counts = passes.train(source, tmp_path / "out", 1, size=30000)
+    size = counts["vocabulary"]["size"]
+    assert counts["vocabulary"] == {"asked": 30000, "size": size}
+    assert f"support {size} pieces, not the 30000 asked for" in caplog.text
+
+
+def test_a_size_below_the_characters_of_the_text_names_the_least(tmp_path):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 1)
+    with pytest.raises(ConfigurationError, match="too small for this text: its characters need 4"):
+        passes.train(source, tmp_path / "out", 1, name="unigram", size=440)
+
+
+def test_no_text_is_a_configuration_error(tmp_path):
+    source = passes.write_parts(tmp_path / "clean", [], 1)
+    with pytest.raises(ConfigurationError, match="no text to train a tokenizer on"):
+        passes.train(source, tmp_path / "out", 1)
+
+
+def test_counts_must_add_up():
+    stage = TrainTokenizerStage.__new__(TrainTokenizerStage)
+    counts = {"documents_in": 5, "skipped": {"held_out": 1, "over_budget": 1}, "sample": {"documents": 3}}
+    stage.check(counts)
+    with pytest.raises(IntegrityError, match="do not add up"):
+        stage.check({**counts, "documents_in": 6})
+
+
+def test_configuration_is_checked_when_it_is_read():
+    config = validate(TrainTokenizerConfig, {"name": "unigram", "size": 4000, "options": {"num_threads": 2}}, "recipe")
+    assert config.chosen().options.num_threads == 2
+    assert config.chosen().options.size == 4000
+    assert to_plain(config)["options"] == {"num_threads": 2}
+    for wrong, message in (
+        ({"name": "bytebpe"}, "did you mean 'byte_bpe'"),
+        ({"options": {"num_threads": 2}}, "unknown key 'num_threads'"),
+        ({"options": {"size": 3}}, "beside `options`"),
+        ({"size": 0}, "size"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            validate(TrainTokenizerConfig, wrong, "recipe")

@@ -1,0 +1,124 @@
+"""Runs side by side: figures counted by hand from written records, and what differs in their configurations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.pages import HOSTILE, checked
+from tests.tools.small_run import plain_text
+from tests.train.synthetic import plain_config
+from clozeline.tools.experiments.compare_runs import config_differences, main
+
+
+def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:
+    """A run with one record a step; held-out losses at every second step are 1 below those in training."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **changes)))
+    lines = []
+    for step, loss in enumerate(losses, 1):
+        record: dict[str, Any] = {
+            "step": step, "samples": 8 * step, "tokens": 100 * step, "flops": 1e12 * step, "time": 100.0 + 2 * step,
+            "loss": loss, "losses": {"masked_lm": loss}, "tokens_per_s": 50.0 * step, "padded_tokens_per_s": 80.0,
+            "mfu": 0.25, "memory_bytes": 2**20 * step, "stream": {"waited_share": 0.125},
+        }  # fmt: skip
+        if step % 2 == 0:
+            lost = None if loss is None else loss - 1
+            record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
+        lines.append(record)
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "events.jsonl").write_text(json.dumps({"event": "start", "time": 100.0}) + "\n")
+    return folder
+
+
+def test_figures_are_the_last_and_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        write_run(tmp_path / "a" / "run", [5.0, 3.0, 4.0, 3.5, 3.25]),
+        write_run(tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8),
+    ]
+    assert main([*map(str, runs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"]
+    first, second = (run["figures"] for run in found["runs"])
+    assert first == {
+        "step": 5, "samples": 40, "tokens": 500, "seconds": 10.0, "flops": 5e12, "training loss": 3.25,
+        "held-out loss, last": 2.5, "held-out loss, best": 2.0, "held-out loss, step of the best": 2,
+        "held-out unigram entropy": 2.75, "tokens/s, median": 150.0, "padded tokens/s, median": 80.0,
+        "MFU, median": 0.25, "share of time waiting for data, median": 0.125,
+        "resident bytes of rank 0, most": 5 * 2**20,
+    }  # fmt: skip
+    assert "training loss" not in second  # it is not finite
+    assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
+    assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
+
+
+def test_table_and_page_show_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [write_run(tmp_path / name, [5.0, 3.0 + n], seed=n) for n, name in enumerate(("base", "more<b>"))]
+    target = tmp_path / "page.html"
+    assert main([*map(str, runs), "--html", str(target)]) == 0
+    shown = plain_text(capsys.readouterr().out)
+    assert "held-out loss, best" in shown
+    assert "2.0000" in shown
+    page = checked(target.read_text())
+    assert "Training loss (nats): base from 5 to 3; more<b> from 5 to 4" in page.pictures
+    assert "Training loss (nats) over FLOPs: base from 5 to 3; more<b> from 5 to 4" in page.pictures
+    assert page.cells[page.cells.index("held-out loss, best") + 1 :][:2] == ["2.0000", "3.0000"]
+    assert page.cells[page.cells.index("seed") + 1 :][:2] == ["0", "1"]
+
+
+def test_one_run_that_has_only_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [])
+    assert main([str(run), "--html", str(tmp_path / "page.html")]) == 0
+    assert "differ" not in capsys.readouterr().out
+    assert checked((tmp_path / "page.html").read_text()).pictures == []
+
+
+def test_secrets_of_a_configuration_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        write_run(tmp_path / name, [1.0], data__store={"fsspec": {"s3": {"secret": f"hidden-{name}", "anon": name}}})
+        for name in ("a", "b")
+    ]
+    assert main([*map(str, runs), "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "hidden" not in shown
+    assert "data.store.fsspec.s3.anon" in shown
+
+
+def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [5.0, 3.0])
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3, "loss"\n{"step": "x"}\n[]\n{"step": 4, "heldout": [1], "loss": "x"}\n')
+    assert main([str(run), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
+    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and left out" in shown.err
+    (run / "events.jsonl").unlink(missing_ok=True)
+    assert main([str(run), "--json"]) == 0
+    assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "no such file: expected a run directory"),
+        (["run", "run"], "a run is given twice"),
+        (["run"] * 9, "expected at most 8 runs"),
+        ([], "RUN"),
+    ],
+)
+def test_mistakes_are_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "run", [1.0])
+    assert main(words) == 64
+    assert message in capsys.readouterr().err
+
+
+def test_keys_that_one_configuration_lacks_differ() -> None:
+    configs = [{"a": {"b": 1, "c": 2}, "output": "x"}, {"a": {"b": 1}, "output": "y", HOSTILE: True}]
+    assert config_differences(configs) == {"a.c": ["2", "absent"], HOSTILE: ["absent", "True"]}

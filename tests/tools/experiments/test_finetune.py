@@ -1,0 +1,122 @@
+"""Fine-tuning with several seeds: the whole chain on a small body, continued, and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clozeline.tools.experiments.trainings.runner
+import clozeline.tools.experiments.finetune
+from clozeline.errors import ConfigurationError
+from tests.distributed import RankPool
+from tests.pipeline.task_files import write_recipe
+from tests.tools.runs.evaluation.task_runs import tuned_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
+from clozeline.train.startup.run_directory import read_config
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.mark.slow
+def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second call with more seeds runs those alone; another start of the body is another folder."""
+    body, recipe, output = tuned_run(one, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
+    recipe.mkdir()
+    write_recipe(recipe).rename(recipe / "pipeline.yaml")
+    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+    text += "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 4\n"
+    (recipe / "train.yaml").write_text(text, encoding="utf-8")
+    files = tmp_path / "first" / "files"
+    words = [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
+    assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0
+    scored = (output / "scores" / "seed-0.json").stat()
+    written = (output / "seed-0" / "metrics.jsonl").stat()
+    capsys.readouterr()
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false"]) == 0
+    assert (output / "scores" / "seed-0.json").stat() == scored
+    assert (output / "seed-0" / "metrics.jsonl").stat() == written
+    printed = capsys.readouterr().out
+    assert "sst2 dev, 21 texts, 21 also in train, 0 contradicting, 2 runs (seeds 0, 1)" in printed
+    for seed in range(2):
+        held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
+        assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
+        assert read_config(output / f"seed-{seed}").seed == seed
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
+    assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
+    other = tmp_path / "random"
+    further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
+    assert main([*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]) == 0
+    shards = read_config(other / "seed-0").data.shards
+    assert isinstance(shards, list)
+    assert [path.name for path in shards] == ["train", "train_pseudo"]
+    text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
+    assert "init_parts:\n- none\n" in text
+    assert main(["--compare", str(output), str(other)]) == 0
+    assert f"{other} - {output}: accuracy" in capsys.readouterr().out
+    assert main(["--matrix", str(output), str(other)]) == 0
+    _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert first[2:] == ["-", "-"]
+    assert second[1] == second[2], "the same file under another name"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected BODY and key=value words, or --compare DIR"),
+        (["BODY"], "task"),
+        (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
+        (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),
+        (["nowhere", "task=sst2", "train=a", "dev=b", "output=OUT"], "nowhere: no such folder"),
+        (["--compare", "BODY"], "expected an output of tools/experiments/finetune.py with scores"),
+    ],
+    ids=["nothing", "no-task", "from", "task", "body", "compare"],
+)
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    """One message, and nothing is made."""
+    (tmp_path / "body").mkdir()
+    given = [word.replace("BODY", str(tmp_path / "body")).replace("OUT", str(tmp_path / "out")) for word in words]
+    assert main(given) == 64
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the sets were refused, or the training before it began; a training that began binds the folder."""
+    body, output = tmp_path / "body", tmp_path / "out"
+    body.mkdir()
+    refused = {"tasks.max_length=8", "steps=-1"}
+    steps: list[str] = []
+
+    def step(*command: object, **_: object) -> None:
+        words = [str(word) for word in command]
+        steps.append("train" if "train/main.py" in words else "sets")
+        (output / "sets" / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
+        if refused & {*words}:
+            raise ConfigurationError("refused")
+        if steps[-1] == "train":
+            (output / "seed-0").mkdir()
+            (output / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
+            raise ConfigurationError("stopped")
+
+    for module in (clozeline.tools.experiments.finetune, clozeline.tools.experiments.trainings.runner):
+        monkeypatch.setattr(module, "run_step", step)
+    given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
+    for words, message, last in (
+        (["tasks.max_length=8"], "refused", "sets"), (["steps=-1"], "refused", "train"),
+        (["steps=9"], "stopped", "train"), (["steps=8"], "holds runs of other words", "train"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=message):
+            finetune(body, given, words)
+        assert steps[-1] == last
+    assert steps == ["sets", "sets", "train", "sets", "train"]

@@ -1,0 +1,85 @@
+"""A small study from begin to end: figures of the trainer itself, and nothing done twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tools.experiments.trainings.small_study import write_study
+from clozeline.tools.experiments import study as tool
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
+from clozeline.tools.experiments.trainings import runner
+from clozeline.tools.experiments.trainings.study_plan import Ordering, Study
+from clozeline.tools.experiments.trainings.study_scores import loss_of
+from clozeline.train.logs.json_lines import read_lines
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said", "word"), [(1, "one seed", "held over rows, one seed"), (3, "3 seeds", "held")]
+)
+def test_the_table_says_how_many_seeds_a_verdict_has(seeds: int, said: str, word: str) -> None:
+    claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
+    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim])
+    draws = np.random.default_rng(0)
+    runs = {
+        name: [
+            {"steps": 1, "tokens": 8, "losses": {"masked": [[loss + draws.normal(0, 0.01), 1.0] for _ in range(20)]}}
+            for _ in range(seeds)
+        ]
+        for name, loss in (("plain", 3.0), ("mixed", 3.5))
+    }
+    first, *_, last = tool._table(study, runs)
+    assert first.endswith(f"{said}; nats on held-out rows")
+    assert last.startswith("masked: plain below mixed by +0.5")
+    assert last.endswith(f": {word}. said by nobody")
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_the_trainer(
+    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
+    monkeypatch.setattr(tool, "_sets", lambda *_: shard_sets / "corrupt")  # the sets are there already
+    monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
+    words = [str(folder), "--output", str(tmp_path / "out")]
+    assert tool.main(words) == 0
+    first = (tmp_path / "out" / "study.txt").read_text()
+    assert ", one seed; nats on held-out rows" in first
+    (claim,) = [line for line in first.splitlines() if line.startswith("masked: plain below mixed by")]
+    assert " over rows, one seed. none" in claim
+    for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
+        scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
+        metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
+        assert list(scores["losses"]) == measures
+        assert (scores["steps"], scores["tokens"]) == (metrics[-1]["step"], metrics[-1]["tokens"])
+        for measure in measures:
+            loss = metrics[-1]["heldout"][measure]["loss"]
+            assert loss_of(np.array(scores["losses"][measure])) == pytest.approx(loss, rel=1e-5)
+
+    shown = (tmp_path / "out" / "study.html").read_text()
+    assert "masked loss (nats) over FLOPs" in shown
+    assert "plain from" in shown
+    drawn = (tmp_path / "out" / "study.svg").read_text()
+    assert all(f">{name}</text>" in drawn for name in ("plain", "mixed"))
+
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
+    assert tool.main([*words, "--pairs", str(pairs)]) == 0
+    run = tmp_path / "out" / "runs" / "plain-0"
+    alone = json.loads(evaluate_texts(run, EvaluateOptions(suite="pairs", input=pairs, score="pll"))[0])
+    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
+    assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
+    assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
+    assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
+    assert with_pairs.startswith(first)
+
+    def never(*_: object, **__: object) -> float:
+        raise AssertionError("it was done")
+
+    monkeypatch.setattr(runner, "run_step", never)
+    assert tool.main(words) == 0
+    assert (tmp_path / "out" / "study.txt").read_text() == with_pairs
+    assert with_pairs in capsys.readouterr().out

@@ -1,0 +1,118 @@
+"""Adapters of runs as peft loads them beside the model that the run began with."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.models.export_adapter import main
+from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.model.adapters.adapted_models import peft
+from tests.model.checkpoints.published import saved
+from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
+from tests.train.masked_set import write_config
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
+BERT = {"model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True}
+SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+PADDED = len(SPECIALS) + len(WORDS)
+ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
+
+
+def start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base of transformers, a run without an adapter, and one for each adapter beside the base."""
+    folder = tmp_path_factory.mktemp("adapters")
+    sets = make_sets(folder / "task", "executor.workers=1")
+    saved(folder / "base", "bert", vocab_size=PADDED, max_position_embeddings=64, hidden_act="gelu",
+          type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0, **SIZES)  # fmt: skip
+    (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
+    shared: dict[str, Any] = {
+        **BERT, "model__heads": {"classification": {"hidden": "tanh"}}, "model__position": {"maximum": 64},
+        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2, "model__eps": 1e-12,
+        "optimizer__learning_rate": 0.05, "steps": 3, "evaluate__max_rows": 0,
+    }  # fmt: skip
+    pool = RankPool(1)
+    for name in ("plain", *ADAPTERS):
+        beside = {} if name == "plain" else {"model__adapter": ADAPTERS[name]}
+        more = {"model__init_from": str(folder / "base"), **beside}
+        config = write_config(folder / f"{name}.yaml", sets / "train", folder / name, **shared, **more)
+        assert pool.run(start, config) == [0]
+    pool.close()
+    return folder
+
+
+def own_scores(run_folder: Path, shards: Path) -> tuple[list[list[int]], torch.Tensor]:
+    """The ids of the held-out rows, and the scores that the run gives to each."""
+    trained, opened = load_trained(run_folder), open_shards(shards)
+    rows, collate = set_rows(opened), Collate.from_manifest(opened.manifest)
+    columns = {name: rows.columns[name] for name in collate.columns}
+    with torch.no_grad():
+        (scores,) = trained.model.logits(collate(columns, np.ones(len(rows), np.float32))).values()
+    ids = [rows.columns["input_ids"].take(np.array([row])).values.tolist() for row in range(len(rows))]
+    return ids, scores
+
+
+def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines of README.md, with the folders in their places, and what they load."""
+    assert main([str(folder / "lora"), str(folder / "peft")]) == 0
+    said = capsys.readouterr().out
+    assert "LORA" in said
+    assert "with the trained head bert.pooler.dense" in said
+    assert f"beside {folder / 'base'}, loaded by AutoModelForSequenceClassification" in said
+    code = re.findall(r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL)[0]
+    code = code.replace("path/to/the/base", str(folder / "base")).replace("path/to/this/folder", str(folder / "peft"))
+    peft()
+    names: dict[str, Any] = {}
+    exec(code, names)
+    model = names["model"]
+    missing = model.load_adapter(folder / "peft", adapter_name="default").missing_keys
+    assert not [name for name in missing if "lora_" in name or "modules_to_save" in name]
+    assert model.config.id2label == {0: "0", 1: "1"}
+    ids, scores = own_scores(folder / "lora", folder / "task" / "out" / "tasks" / "sst2" / "dev")
+    with torch.no_grad():
+        found = torch.stack([model.eval()(torch.tensor([row])).logits[0] for row in ids])
+        with model.disable_adapter():
+            alone = torch.stack([model(torch.tensor([row])).logits[0] for row in ids])
+    assert (found - scores).abs().max() <= 1e-5
+    assert (alone - scores).abs().max() > 1e-2
+
+
+def test_the_files_are_the_same_again_and_lists_are_sorted(folder: Path) -> None:
+    for name in ("once", "twice"):
+        assert main([str(folder / "lora"), str(folder / name / "own"), "--base", "some/base"]) == 0
+    for path in (folder / "once" / "own").iterdir():
+        assert path.read_bytes() == (folder / "twice" / "own" / path.name).read_bytes(), path.name
+    config = json.loads((folder / "once" / "own" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "some/base"
+    assert config["target_modules"] == sorted(config["target_modules"])
+    assert config["modules_to_save"] == ["bert.pooler.dense", "classifier"]
+
+
+def test_refusals_say_why_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = folder / "refused"
+    assert main([str(folder / "plain"), str(new)]) == 64
+    assert "trained no adapter: export the whole model with tools/models/export_model.py" in capsys.readouterr().err
+    assert main([str(folder / "bottleneck"), str(new)]) == 64
+    assert "adapter bottleneck: has no form here that peft reads" in capsys.readouterr().err
+    assert main([str(folder / "lora"), str(folder / "base")]) == 64
+    assert "expected a new or empty folder" in capsys.readouterr().err
+    assert not new.exists()

@@ -1,0 +1,78 @@
+"""A folder of transformers becomes one of ours, from which the same model is built."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clozeline.errors import WeightsError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.tools.models.import_model import main
+from tests.model.checkpoints.published import TYPES, difference, saved
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_the_imported_folder_holds_the_model(tmp_path, model_type, capsys):
+    theirs = saved(tmp_path / "in", model_type)
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert f"out: {model_type}, family" in capsys.readouterr().out
+    imported = read_checkpoint(tmp_path / "out")
+    assert imported.config == read_checkpoint(tmp_path / "in").config
+    assert imported.token_ids == read_checkpoint(tmp_path / "in").token_ids
+    assert difference(build_checkpoint(imported), theirs) < 1e-5
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.yaml", "model.safetensors", "model.json"}
+
+
+def test_what_is_set_aside_is_printed(tmp_path, capsys):
+    saved(tmp_path / "in", "bert")
+    path = tmp_path / "in" / "model.safetensors"
+    save_file(load_file(path) | {"bert.pooler.dense.bias": torch.zeros(4)}, path)
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert "not read, no part of the model: bert.pooler.dense.bias" in capsys.readouterr().out
+
+
+def test_refusals_change_nothing(tmp_path, capsys):
+    saved(tmp_path / "in", "bert")
+    assert main([str(tmp_path / "in"), str(tmp_path / "in")]) == 64
+    assert "expected a new or empty folder" in capsys.readouterr().err
+    (tmp_path / "in" / "config.json").write_text(json.dumps({"model_type": "bloom"}))
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
+    assert "model_type: expected one of" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_imported_folder_is_not_imported_again(tmp_path, capsys):
+    saved(tmp_path / "in", "gpt2")
+    main([str(tmp_path / "in"), str(tmp_path / "out")])
+    assert main([str(tmp_path / "out"), str(tmp_path / "again")]) == 64
+    assert "has been imported already" in capsys.readouterr().err
+
+
+def test_a_changed_or_unfinished_import_is_refused(tmp_path):
+    saved(tmp_path / "in", "gpt2")
+    main([str(tmp_path / "in"), str(tmp_path / "out")])
+    weights = tmp_path / "out" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(WeightsError, match="changed after the import"):
+        read_checkpoint(tmp_path / "out")
+    weights.write_bytes(whole)
+    read_checkpoint(tmp_path / "out")
+    (tmp_path / "out" / "model.json").unlink()
+    with pytest.raises(WeightsError, match="import was never finished"):
+        read_checkpoint(tmp_path / "out")
+
+
+def test_what_the_folder_does_not_say_of_its_tokenizer_is_printed(tmp_path, capsys):
+    saved(tmp_path / "in", "bert")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat"]
+    (tmp_path / "in" / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    assert main([str(tmp_path / "in"), str(tmp_path / "silent")]) == 0
+    shown = capsys.readouterr().out
+    assert "guessed: no tokenizer_config.json: the roles of special tokens are those that their names say" in shown
+    assert "guessed: no do_lower_case in tokenizer_config.json: text is lowered, because no piece has capital" in shown
+    facts = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
+    (tmp_path / "in" / "tokenizer_config.json").write_text(json.dumps(facts))
+    assert main([str(tmp_path / "in"), str(tmp_path / "told")]) == 0
+    assert "guessed" not in capsys.readouterr().out

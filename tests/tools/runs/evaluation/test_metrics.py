@@ -1,0 +1,75 @@
+"""Metrics against their formulas in plain Python, and where they are not defined."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
+from clozeline.tools.runs.evaluation.metrics import METRICS, degenerate, score
+
+PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
+NUMBERS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=20)
+CLASSES = TaskFacts(name="toy", head="classification", labels=("0", "1"), positive=1,
+                    metrics=("accuracy", "f1", "matthews_correlation"))  # fmt: skip
+SCORES = TaskFacts(name="toy", head="regression", metrics=("pearson", "spearman"), high=6.0)
+
+
+def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    answers, predicted = zip(*pairs, strict=True)
+    return np.array(answers), np.array(predicted)
+
+
+@given(PAIRS)
+def test_metrics_of_classes(pairs: list[tuple[int, int]]) -> None:
+    tp, tn, fp, fn = (pairs.count(pair) for pair in ((1, 1), (0, 0), (0, 1), (1, 0)))
+    root = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    found = score(CLASSES, *columns(pairs))
+    assert found["accuracy"] == pytest.approx((tp + tn) / len(pairs))
+    assert found["f1"] == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0.0)
+    assert found["matthews_correlation"] == pytest.approx((tp * tn - fp * fn) / root if root else 0.0)
+
+
+def correlation(left: list[float], right: list[float]) -> float:
+    means = sum(left) / len(left), sum(right) / len(right)
+    pairs = [(a - means[0], b - means[1]) for a, b in zip(left, right, strict=True)]
+    return sum(a * b for a, b in pairs) / math.sqrt(sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs))
+
+
+def ranks(values: list[float]) -> list[float]:
+    """Average ranks of equal values."""
+    return [sum(other < one for other in values) + (values.count(one) + 1) / 2 for one in values]
+
+
+@given(NUMBERS)
+def test_correlations(pairs: list[tuple[int, int]]) -> None:
+    answers, predicted = columns(pairs)
+    found = score(SCORES, answers.astype(float), predicted.astype(float))
+    if len(set(answers)) == 1 or len(set(predicted)) == 1:
+        assert found == {"pearson": 0.0, "spearman": 0.0}
+        assert degenerate(answers, predicted)
+        return
+    left, right = answers.tolist(), predicted.tolist()
+    assert found["pearson"] == pytest.approx(correlation(left, right), abs=1e-9)
+    assert found["spearman"] == pytest.approx(correlation(ranks(left), ranks(right)), abs=1e-9)
+
+
+def test_every_metric_of_a_task_is_here() -> None:
+    named = {metric for task in GLUE_TASKS.values() for metric in task.facts.metrics}
+    assert named | {"macro_f1"} == set(METRICS)  # that of SuperGLUE's CB
+    unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
+    with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
+        score(unknown, np.zeros(2), np.zeros(2))
+
+
+def test_macro_f1_is_the_mean_over_classes() -> None:
+    """Of three classes, one is never there and never predicted: its F1 is 0."""
+    facts = TaskFacts(name="toy", head="classification", labels=("a", "b", "c"), metrics=("macro_f1",))
+    found = score(facts, np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from clozeline.tools.runs.evaluation.group_units import question_units
+from clozeline.tools.runs.evaluation.scores import _grouped_scores, lines_of, text_of
+
+SCORES = {
+    "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
+    "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
+    "below": {"accuracy": ["words"], "f1": []}, "degenerate": False, "seed": 3, "step": 20, "truncated": 4,
+    "skipped": {"fields": 2, "bad_label": 1},
+}  # fmt: skip
+
+
+def test_a_score_below_a_baseline_is_printed_as_such() -> None:
+    head, accuracy, f1 = lines_of(SCORES)
+    assert head == "toy dev: 10 rows, 4 truncated, 3 skipped; step 20, seed 3"
+    assert " ".join(accuracy.split()) == (
+        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
+    )
+    assert "BELOW" not in f1
+
+
+def test_a_constant_prediction_is_said() -> None:
+    assert "constant: no correlation is defined" in list(lines_of({**SCORES, "degenerate": True}))[1]
+
+
+def test_the_text_is_one_line_with_sorted_keys() -> None:
+    text = text_of(SCORES)
+    assert json.loads(text) == SCORES
+    assert text == text_of(dict(reversed(SCORES.items())))
+    assert text.count("\n") == 1
+
+
+def test_answers_of_a_question_are_judged_together() -> None:
+    """Three questions of two answers: all right, one wrong, both wrong."""
+    answers, keys = np.array([1, 0, 1, 1, 0, 1]), np.repeat(np.arange(3, dtype=np.uint8), 2)[:, None]
+    found = _grouped_scores(
+        question_units, answers, np.array([1, 0, 1, 0, 1, 0]), {"majority": np.ones(6, np.int64)}, keys
+    )
+    assert found.count == 6
+    assert found.metrics == {"f1": 2 * 2 / (3 + 4), "exact_match": 1 / 3}
+    assert found.baselines == {"majority": {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3}}

@@ -1,0 +1,35 @@
+"""Prompts, framed as rows of training are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.inference.generation import prompt_ids
+from tests.tools.small_run import example_sets
+
+
+def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets: Path) -> None:
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    specials, sentinels = tokenizer.vocabulary.specials, tokenizer.vocabulary.sentinels
+    ids = tokenizer.encode(["the page", " of", ""])
+    objectives = {
+        label: open_shards(example_sets(shard_sets)[label][0]).manifest.objective
+        for label in ("causal_lm", "span_corruption", "bart")
+    }
+    framed = {
+        label: prompt_ids(tokenizer, objective, "the page <mask> of<extra_0>")
+        for label, objective in objectives.items()
+        if objective is not None
+    }
+    plain = [*ids[0].ids, specials["mask"], *ids[1].ids, sentinels[0]]
+    assert framed["causal_lm"] == plain
+    assert framed["span_corruption"] == [*plain, specials["eos"]]
+    assert framed["bart"] == [specials["bos"], *plain, specials["eos"]]
+    assert objectives["causal_lm"] is not None
+    with pytest.raises(ConfigurationError, match="at least one token"):
+        prompt_ids(tokenizer, objectives["causal_lm"], "")

@@ -1,0 +1,214 @@
+"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and from several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clozeline.tools.experiments.trainings.finetuning_scores import comparison_lines, read_scored, score_run
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
+from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.shards.explain_batch import main as explain
+from clozeline.tools.shards.validate_shards import main as validate
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.tools.runs.evaluation.task_runs import (
+    chat_run,
+    choice_run,
+    question_run,
+    tagged_run,
+    text_run,
+    tuned_run,
+    worded_run,
+)
+from tests.tools.runs.inference.test_trained_model import write_run
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+
+
+def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
+    printed = capsys.readouterr().out
+    assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
+    scores: dict[str, Any] = json.loads(printed)
+    lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+    assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
+    assert (scores["task"], scores["split"], scores["n"], scores["seed"]) == ("sst2", "dev", 21, 7)
+    assert scores["baselines"].keys() == {"majority", "words"}
+    assert scores["baselines"]["words"]["accuracy"] == 1.0
+    assert main([str(tuned), "split=train"]) == 0
+    assert "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7" in capsys.readouterr().out
+
+
+def _evaluated(world: World, run: Path) -> str:
+    return evaluate_run(run, EvaluateOptions(split="train"), world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> None:
+    """60 rows in batches of 32 leave a third process without one."""
+    pool = RankPool(size)
+    try:
+        texts = pool.run(_evaluated, tuned)
+    finally:
+        pool.close()
+    assert texts == [evaluate_run(tuned, EvaluateOptions(split="train"))] * size
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["splitt=dev"], "did you mean 'split'"),
+        (["step=0"], "step"),
+        (["step=5"], "holds no checkpoint of step 5"),
+        (["suite=blimp"], "suite=blimp: needs input=FOLDER"),
+        (["window=4"], "window: is an option of perplexity=..., which is not given"),
+        (["score=pll"], "score: is an option of suite=..., which is not given"),
+        (["suite=blimp", "input=a", "perplexity=b"], "one at a time"),
+    ],
+)
+def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main([str(tuned), *words]) == 64
+    assert message in capsys.readouterr().err
+
+
+def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tagged_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["metrics"]["entity_f1"] == scores["metrics"]["strict_entity_f1"] == 1.0
+    assert scores["n"] == sum(3 + number % 4 for number in range(60, 81))
+    assert scores["baselines"].keys() == {"majority", "most_frequent_tag"}
+    assert scores["baselines"]["majority"]["entity_f1"] == 0.0
+    assert scores["labels"] == ["O", "B-X", "I-X"]
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
+
+
+def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answers are learnt, and beat the best sentence; of several windows one question is asked."""
+    run = question_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["n"] == 21
+    assert scores["metrics"]["exact_match"] >= scores["metrics"]["f1"] > 0.6  # `a` alone has no word to share
+    assert scores["baselines"]["best_sentence"]["f1"] < 0.5
+    assert scores["below"] == {"exact_match": [], "f1": []}
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
+
+
+@pytest.mark.slow
+def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The accuracy is that of the trainer, over 21 examples of two to four rows."""
+    run = choice_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+    assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["multiple_choice/accuracy"])
+    assert scores["n"] == 21
+    assert scores["baselines"].keys() == {"majority", "words", "overlap"}
+    score_run(run, "dev", tmp_path / "scored.json")
+    held = json.loads((tmp_path / "scored.json").read_text())
+    right = [one == other for one, other in zip(held["answers"], held["predicted"], strict=True)]
+    assert sum(right) / 21 == pytest.approx(scores["metrics"]["accuracy"])
+
+
+@pytest.mark.slow
+def test_last_answers_of_dialogues_are_scored(
+    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decoder is given all before the last answer, which it has learnt, and ends it."""
+    run = chat_run(one, tmp_path)
+    assert validate([str(tmp_path / "out" / "tasks" / "toy" / "train")]) == 0
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["n"] == 11
+    assert scores["metrics"]["exact_match"] > 0.8
+    assert scores["baselines"]["majority"]["exact_match"] < 0.7
+    assert explain(["--run", str(run), "--step", "1"]) == 0
+    assert "label_ids: " in capsys.readouterr().out
+
+
+def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
+    run.mkdir()
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    text.write_text("the page of the book .")
+    names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
+    rows = [
+        ("the page of the book .", "page the book of the .", "order", "syntax"),
+        ("a page", "a a", "noun", "syntax"),
+    ]
+    pairs.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    wanted = perplexity_scores(run, load_trained(run), text, 4, 1)
+    assert {name: scores[name] for name in wanted} == wanted
+    assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
+    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
+    assert main([str(run), *keys]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
+    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
+    assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
+    assert main([str(run), *keys, "score=mntp"]) == 64
+    assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
+
+
+def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = text_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["metrics"]["exact_match"] > 0.9
+    assert scores["baselines"]["majority"]["exact_match"] == pytest.approx(11 / 21)
+    assert scores["baselines"]["copy"] == scores["baselines"]["lead_3"] == {"exact_match": 0.0}
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
+
+
+@pytest.mark.slow
+def test_written_classes_are_scored_and_compared(
+    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the metric of the task, which the stored answers give again; a run of one step names no class."""
+    runs = [worded_run(one, tmp_path / name, steps=steps) for name, steps in (("long", 60), ("short", 1))]
+    capsys.readouterr()
+    found = []
+    for run in runs:
+        assert main([str(run)]) == 0
+        score_run(run, "dev", run / "scores" / "seed-0.json")
+        found.append(read_scored(run))
+        stored = found[-1][0]
+        assert stored.value("accuracy", np.arange(stored.rows)) == stored.scores["metrics"]["accuracy"]
+    assert "21 texts, 0 truncated, 0 skipped, 0 unparsable" in (said := capsys.readouterr().out)
+    assert "21 unparsable" in said
+    assert found[0][0].scores["metrics"]["accuracy"] > 0.9
+    (line,) = comparison_lines([(str(run), scored) for run, scored in zip(runs[::-1], found[::-1], strict=True)])
+    assert "accuracy +" in line
+    assert " over texts" in line

@@ -1,0 +1,83 @@
+"""Guesses for masks, with an untrained model over real sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.fill_mask import guesses, hidden_words, masked_text
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.data.sets.recorded_sets import recorded
+from clozeline.train.data.stream.phases import Input
+from tests.tools.small_run import example_sets
+
+
+@pytest.fixture(scope="module")
+def trained(shard_sets: Path) -> TrainedModel:
+    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    facts = shards.manifest.tokenizer
+    config = ModelConfig(
+        family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0},
+        position=PositionConfig(maximum=64),
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = build_model(config, facts.vocab_size, facts.special_ids).eval()
+    sets = (recorded(shards.path, Input(shards)),)
+    return TrainedModel(model, load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), sets, 0)
+
+
+def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel, shard_sets: Path) -> None:
+    mask = trained.tokenizer.vocabulary.specials["mask"]
+    found = list(
+        hidden_words(trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4)
+    )
+    assert 1 <= len(found) <= 4
+    for ids, position in found:
+        assert mask not in ids
+        word = trained.tokenizer.decode_part([int(ids[position])]).strip()
+        assert len(word) >= 4
+        assert word.isalpha()
+        after = trained.tokenizer.decode_part([int(ids[position + 1])])
+        assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
+
+
+def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
+    ids = np.array([1, 300, 3, 400, 2])
+    found = guesses(trained, ids, 2, 5)
+    tensors = {
+        "input_ids": torch.tensor(ids)[None],
+        "position_ids": torch.arange(5)[None],
+        "lengths": torch.tensor([5]),
+    }
+    with torch.no_grad():
+        expected = trained.model.logits(tensors)["masked_lm"][0, 2].softmax(-1).sort(descending=True)
+    assert [guess.probability for guess in found] == pytest.approx(expected.values[:5].tolist())
+    assert [guess.text for guess in found] == [
+        trained.tokenizer.decode_part([token]) for token in expected.indices[:5].tolist()
+    ]
+
+
+def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
+    ids, position = masked_text(trained, "the <mask> page")
+    special = trained.tokenizer.vocabulary.specials
+    assert (ids[0], ids[position], ids[-1]) == (special["cls"], special["mask"], special["sep"])
+    assert trained.tokenizer.decode_part(ids[1:position].tolist()) == "the"
+    assert trained.tokenizer.decode_part(ids[position + 1 : -1].tolist()) == " page"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("no mask", "one <mask>"), ("<mask> and <mask>", "one <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")],
+)
+def test_a_sentence_that_does_not_fit_is_refused(trained: TrainedModel, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        masked_text(trained, text)

@@ -1,0 +1,262 @@
+"""The tool's account of a batch is what the stream delivers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+
+from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.corrupt.preview.pieces import visible
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.shards.explain_batch import explain, main
+from clozeline.train.data.stream.online_corruption import Corruption
+from clozeline.train.data.stream.phases import as_phases
+from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import toy_set
+from tests.tools.run_directories import run_directory
+from tests.tools.small_run import documents, example_sets
+
+
+def rows_of(shards):
+    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
+
+
+def test_rows_are_named_with_document_source_and_text(shard_sets):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    shards, tokenizer = open_shards(manifest), load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    feed = Feed(as_phases(shards), 3, 4, 8)
+    known = {document.uid.hex(): document for document in documents()}
+    for facts, visit in zip(explain(feed, 16, tokens=1000), feed.batch(16), strict=True):
+        block, place = visit.stored
+        row = shards.read_block(block).row(place)
+        assert facts["sample"] == f"{int(row.fixed['uid']):016x}"
+        assert facts["variant"] == row.fixed["variant"]
+        assert facts["shard"] == shards.shard_path(int(shards.index.shard[block])).name
+        assert (facts["block"], facts["row"]) == (shards.index.block[block], place)
+        assert facts["documents"] == 1 + len(facts["others"])
+        document = known[facts["document"]]
+        assert (facts["source"], facts["source_offset"], facts["url"]) == (
+            document.source, document.offset, document.url,
+        )  # fmt: skip
+        decoded = tokenizer.decode(row["input_ids"].tolist())
+        assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
+    assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
+
+
+def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    run = run_directory(tmp_path, manifest, 16)
+    for step, state in ((2, "read already"), (3, "not read yet"), (9, "after the run's last step")):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        out = capsys.readouterr().out
+        assert f"samples {8 * step - 8} to {8 * step}, step {step}, {state}" in out
+        assert "http://site.example/" in out
+    assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == explain(Feed(as_phases(open_shards(manifest)), 3, 4, 8), 16)
+
+
+def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(shard_sets, tmp_path, capsys):
+    """Four steps of 4 rows, two of 8, and from there on the 8 rows of the configuration."""
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
+    sizes = [4, 4, 4, 4, 8, 8]
+    ends = np.cumsum(sizes).tolist()
+    lines = [json.dumps({"step": step, "samples": end}) for step, end in enumerate(ends, start=1)]
+    (run / "metrics.jsonl").write_text("\n".join(lines))
+    for step, (begin, size) in enumerate(zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        state = "read already" if step <= 6 else "not read yet" if step <= 8 else "after the run's last step"
+        out = capsys.readouterr().out
+        assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
+        assert out.count("\n       document ") == size
+
+
+def test_a_run_that_went_on_with_other_data_is_told(shard_sets, tmp_path, capsys):
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 16)
+    events = [{"event": "data", "step": step, "phases": [{"shares": shares, "global_batch": size}]}
+              for step, shares, size in ((0, {"a": 1.0}, 8), (3, {"masked_lm/train": 1.0}, 8),
+                                         (5, {"masked_lm/train": 1.0}, 16))]  # fmt: skip
+    for known, note in ((events[:1], ""), (events[1:], ""), (events, "read other sets up to step 3;")):
+        (run / "events.jsonl").write_text("\n".join(map(json.dumps, [{"event": "start"}, *known])))
+        assert main(["--run", str(run), "--step", "1"]) == 0
+        error = capsys.readouterr().err
+        assert error == "" if not note else note in error
+
+
+def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
+    """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
+    examples, samples = example_sets(shard_sets)["masked_lm"]
+    stored = {
+        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
+        for row in rows_of(open_shards(examples))
+    }
+    corrupt = {"name": "masked_lm", "max_length": 48}
+    run = run_directory(tmp_path, samples, 0, data__corrupt=corrupt)
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    shown = set()
+    for samples_read in range(0, 208, 8):
+        assert main(["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]) == 0
+        for facts in map(json.loads, capsys.readouterr().out.splitlines()):
+            if "sample" in facts:
+                key = (facts["sample"], facts["variant"])
+                assert facts["variant"] == facts["epoch"]
+                decoded = visible(tokenizer.decode(stored[key].tolist()))
+                assert facts["input_ids"] == " ".join(decoded.replace("⏎", "").split())
+                shown.add(key)
+    assert {variant for _, variant in shown} == {0, 1}
+    assert len(shown) > 200
+
+
+def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
+    monkeypatch.setattr(Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT])))
+    assert main(["--run", str(run), "--step", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("a filler row, weight 0: skipped by the objective (too_short)") == 8
+    assert out.count(" document ") - out.count(" then document ") == 8
+    assert "ids: " not in out
+
+
+def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, capsys):
+    sets = example_sets(shard_sets)
+    run = run_directory(tmp_path, "nowhere", 0)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    del config["data"]["shards"]
+    both = [str(sets[label][0]) for label in ("masked_lm", "causal_lm")]
+    config["data"]["phases"] = [
+        {"shards": both[0], "until_samples": 16},
+        {"shards": both, "weights": [1.0, 3.0], "global_batch": 16},
+    ]
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    one, two = "masked_lm/train", "masked_lm/train + causal_lm/train"
+    for step, names, samples, counts in ((2, one, "8 to 16", (8, 0)), (4, two, "32 to 48", (4, 12))):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"{names}: samples {samples}, step {step}, not read yet")
+        assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
+
+
+@pytest.mark.parametrize("reason", ["quarantine", "skipped"])
+def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, reason):
+    """Of a block in quarantine, and of a damaged one where the run skips them, as the stream has it."""
+    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
+    shards = open_shards(folder)
+    lost = {1, 4}
+    if reason == "quarantine":
+        entries = [{"shard": shards.manifest.shards[int(shards.index.shard[block])].path,
+                    "block": int(shards.index.block[block]), "reason": "spike"} for block in lost]  # fmt: skip
+        (folder / "quarantine.json").write_text(json.dumps(entries))
+    for block in lost:  # damaged in both cases: what is in quarantine is not read
+        with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
+            file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
+            file.write(b"?")
+    run = run_directory(tmp_path, folder, 0, data__on_damaged="skip" if reason == "skipped" else "raise",
+                        data__max_damaged_fraction=0.5)  # fmt: skip
+    shards = open_shards(folder)
+    expected = delivered_places(shards, 3, 4, 8, 27)
+    shown = []
+    for step in range(1, 28):
+        assert main(["--run", str(run), "--step", str(step), "--json"]) == 0
+        shown += [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown] == expected
+    filler = [one["filler"] for one in shown if "filler" in one]
+    assert len(filler) == 32
+    assert all(("is in quarantine" if reason == "quarantine" else "is skipped: ") in text for text in filler)
+    if reason == "skipped":
+        assert main([str(folder), "--step", "1", "--global-batch", "200"]) == 65  # a set by itself skips nothing
+
+
+def delivered_places(shards, seed, lanes, global_batch, steps):
+    """Shard, block and row of everything that a stream delivers; None for filler rows."""
+    found = []
+    with Stream(as_phases(shards), rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
+                micro_batch=8, io_threads=0, on_damaged="skip", max_damaged_fraction=0.5) as stream:  # fmt: skip
+        for _ in range(steps):
+            for batch in stream.next_step():
+                for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):
+                    path = shards.manifest.shards[int(shards.index.shard[block])].path
+                    found.append((path, int(shards.index.block[block]), row) if weight else None)
+    return found
+
+
+def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
+    (run / "metrics.jsonl").write_bytes(b'{"samples": "x"}\n')
+    assert main(["--run", str(run), "--step", "1"]) == 65
+    assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
+    (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')
+    assert main(["--run", str(run), "--step", "1"]) == 0
+    assert f"note: {run}/metrics.jsonl: 2 damaged lines are left out" in capsys.readouterr().err
+
+
+def test_a_run_whose_data_moved_says_how_to_name_it(tmp_path, capsys):
+    run = run_directory(tmp_path, "data/masked_lm/train", 0)
+    assert main(["--run", str(run), "--step", "1"]) == 74
+    error = capsys.readouterr().err
+    assert f"{run / 'config.yaml'} names data/masked_lm/train" in error
+    assert "data.shards=MANIFEST" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
+    folder = str(toy_set(tmp_path, [3]).path)
+    assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
+    assert out.count("filler row, weight 0") == 1
+    assert out.count("input_ids: ") == 3
+    assert "17 30 43" in out  # ids of uid 1
+
+
+def test_samples_before_corruption_can_be_explained(shard_sets, capsys):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    assert main([str(samples), "--step", "1"]) == 0
+    assert capsys.readouterr().out.count("ids: ") == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["SET"], "expected --samples N or --step N"),
+        (["SET", "--samples", "0", "--step", "1"], "expected --samples N or --step N"),
+        (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
+        (["SET", "--samples", "-4"], "expected a whole number"),
+        (["SET", "--step", "0"], "expected a number above 0"),
+        (["SET", "--step", "1", "--lanes", "3"], "--lanes 3: expected a divisor of the global batch 64"),
+        (["SET", "--step", "1", "--lane", "64"], "--lane 64: expected a lane below 64"),
+        (["--step", "1"], "expected a MANIFEST or --run DIR"),
+        (["SET", "--run", "RUN", "--step", "1"], "expected a MANIFEST or --run DIR"),
+        (["--run", "SET", "--step", "1"], "expected a run directory with config.yaml"),
+        (["--run", "SET", "--seed", "1", "--step", "1"], "--seed: the run's own value is taken"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
+    folder = toy_set(tmp_path / "set", [9]).path.parent
+    assert main([str(folder) if word == "SET" else word for word in arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys):
+    assert main([str(shard_sets / "encode"), "--step", "1"]) == 64
+    assert main([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
+    lines = capsys.readouterr().err.splitlines()
+    assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [True, True]
+
+
+def test_a_damaged_block_is_named(shard_sets, tmp_path, capsys):
+    folder = shutil.copytree(example_sets(shard_sets)["causal_lm"][0].parent, tmp_path / "set")
+    for path in folder.glob("shard-*"):
+        content = bytearray(path.read_bytes())
+        content[-2000] ^= 1
+        path.write_bytes(content)
+    assert main([str(folder), "--step", "1", "--global-batch", "102", "--lanes", "1"]) == 65
+    assert "expected xxh3-128" in capsys.readouterr().err

@@ -1,0 +1,164 @@
+"""Another form, the same rows in the same order, and the same stream."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.tools.shards.diff_manifests import differences
+from clozeline.tools.shards.repack_shards import form_of, main, repack
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from tests.tools.small_run import example_sets
+
+FORMS = [("arrow", "none", None), ("arrow", "zstd", 1), ("tar", "none", None), ("tar", "zstd", 9)]
+
+
+def rows_of(shards: ShardSet) -> list[Rows]:
+    """All rows of each shard."""
+    blocks = [[] for _ in shards.manifest.shards]
+    for block, shard in enumerate(shards.index.shard.tolist()):
+        blocks[shard].append(shards.read_block(block))
+    return [Rows.concatenate(found) for found in blocks]
+
+
+def assert_same(left: Rows, right: Rows) -> None:
+    assert list(left.fixed) == list(right.fixed)
+    assert list(left.columns) == list(right.columns)
+    for name, column in left.fixed.items():
+        np.testing.assert_array_equal(column, right.fixed[name])
+    for name, ragged in left.columns.items():
+        np.testing.assert_array_equal(ragged.offsets, right.columns[name].offsets)
+        np.testing.assert_array_equal(ragged.values, right.columns[name].values)
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
+@pytest.mark.parametrize(("container", "codec", "level"), FORMS)
+def test_examples_and_their_order_stay(shard_sets, tmp_path, label, container, codec, level):
+    manifest, samples = example_sets(shard_sets)[label]
+    source = open_shards(manifest)
+    new = repack(source, tmp_path / "out", form_of(source.manifest, container, codec, level))
+    again = open_shards(tmp_path / "out")
+    assert (new.name, new.container, new.compression.codec, new.compression.level) == (
+        source.manifest.name, container, codec, level,
+    )  # fmt: skip
+    for left, right in zip(rows_of(source), rows_of(again), strict=True):
+        assert_same(left, right)
+    shutil.copytree(shard_sets / "train_tokenizer", tmp_path / "train_tokenizer")
+    assert "restored to their samples" in validate(tmp_path / "out", samples)
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
+def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
+    source = open_shards(example_sets(shard_sets)[label][0])
+    other = "tar" if source.manifest.container == "arrow" else "arrow"
+    repack(source, tmp_path / "there", form_of(source.manifest, other, "none", block_rows=5))
+    there = open_shards(tmp_path / "there")
+    back = repack(there, tmp_path / "back", form_of(there.manifest, source.manifest.container, "zstd", 3, 16))
+    assert back.digest == source.digest
+    for facts in source.manifest.shards:
+        assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(facts.path).read_bytes()
+    assert {one.root for one in differences(source.manifest, back)} == {"parents"}
+
+
+def stream(shards: ShardSet, lanes: int = 4) -> list[tuple[int, int] | None]:
+    """Uid and variant at every position of two epochs."""
+    manifest = shards.manifest
+    order = BlockOrder(manifest.name, len(shards), manifest.block_rows, 7, lanes)
+    blocks = LogicalBlocks(shards.index.rows, manifest.block_rows)
+    read = [shards.read_block(block).fixed for block in range(len(shards.index))]
+    found = []
+    for position in range(2 * order.lane_rows):
+        for lane in range(lanes):
+            row = order.row(lane, position)
+            if row is None:
+                found.append(None)
+                continue
+            stored, places = blocks.stored(row[1], np.array([row[2]]))
+            fixed, place = read[stored[0]], places[0]
+            found.append((int(fixed["uid"][place]), int(fixed["variant"][place])))
+    return found
+
+
+def test_the_stream_is_the_same_unless_blocks_change(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    assert main([str(manifest), "--output", str(tmp_path / "tar"), "--container", "tar", "--codec", "none"]) == 0
+    assert "the stream is the same" in capsys.readouterr().out
+    assert main([str(manifest), "--output", str(tmp_path / "blocks"), "--block-rows", "10"]) == 0
+    assert "blocks of 10 rows instead of 16 give the stream another order" in capsys.readouterr().out
+    before = stream(open_shards(manifest))
+    assert stream(open_shards(tmp_path / "tar")) == before
+    other = stream(open_shards(tmp_path / "blocks"))
+    assert other != before
+    assert sorted(map(str, other)) == sorted(map(str, before))
+
+
+def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
+    source = open_shards(shard_sets / "encode")
+    repack(source, tmp_path / "encode", form_of(source.manifest, "tar"))
+    assert_same(Rows.concatenate(rows_of(source)), Rows.concatenate(rows_of(open_shards(tmp_path / "encode"))))
+    tables = [
+        path for path in (shard_sets / "encode").glob("*.arrow") if path.name.startswith(("documents-", "token_"))
+    ]
+    assert len(tables) == 3
+    for path in tables:
+        assert (tmp_path / "encode" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_damage_is_not_carried_over(shard_sets, tmp_path, capsys):
+    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "damaged")
+    shard = sorted(folder.glob("shard-*"))[2]
+    content = bytearray(shard.read_bytes())
+    content[20] ^= 1  # in the schema, which no block's hash holds
+    shard.write_bytes(content)
+    assert main([str(folder), "--output", str(tmp_path / "out")]) == 65
+    assert f"{shard}: expected SHA-256" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert not list((tmp_path / "out").glob("*.tmp"))
+
+
+def test_an_interrupted_attempt_is_done_again(shard_sets, tmp_path):
+    source = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / source.manifest.shards[0].path).write_bytes(b"torn")
+    assert repack(source, output, form_of(source.manifest)).digest == source.digest
+    with pytest.raises(ConfigurationError, match="holds a shard set already"):
+        repack(source, output, form_of(source.manifest))
+    assert Manifest.load(output).digest == source.digest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--container", "zip"], "invalid choice: 'zip'"),
+        (["--codec", "none", "--level", "3"], "only zstd has levels"),
+        (["--level", "20"], "invalid choice: 20"),
+        (["--block-rows", "0"], "expected a number above 0, got 0"),
+        (["--block-rows", "x"], "expected a whole number"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(shard_sets, tmp_path, capsys, arguments, message):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    assert main([str(manifest), "--output", str(tmp_path / "out"), *arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    (tmp_path / "file").touch()
+    assert main([str(manifest), "--output", str(tmp_path / "file")]) == 64
+
+
+def test_a_damaged_head_of_the_first_shard_is_named(output, tmp_path, capsys):
+    """The schema is read before any block, and no block's hash covers it."""
+    manifest = example_sets(output)["masked_lm"][0]
+    shards = open_shards(manifest)
+    path, whole = shards.shard_path(0), shards.shard_path(0).read_bytes()
+    for place in range(0, int(shards.index.offset[0]), 37):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        assert main([str(manifest), "--output", str(tmp_path / "new"), "--container", "tar"]) == 65, place
+        assert str(path) in capsys.readouterr().err

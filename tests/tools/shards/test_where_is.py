@@ -1,0 +1,159 @@
+"""Every visit that the tool names is one that the batches show, and none is left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.shards.explain_batch import explain
+from clozeline.tools.shards.where_is import document_rows, main, visits
+from clozeline.train.data.stream.phases import as_phases
+from tests.shard_sets import IDS, rows, toy_set, write_set
+from tests.tools.run_directories import run_directory
+from tests.tools.small_run import documents, example_sets
+
+
+def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    shards = open_shards(manifest)
+    uid = int(shards.read_block(5).fixed["uid"][3])
+    assert main([str(manifest), "--uid", f"{uid:016x}", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(one["variant"] for one in found) == [0, 1]
+    for one in found:
+        again = explain(Feed(as_phases(shards), 0, 64, 64), one["samples"])[one["place"]]
+        assert again["sample"] == f"{uid:016x}"
+        assert [again[name] for name in ("variant", "shard", "block", "row", "lane")] == [
+            one[name] for name in ("variant", "shard", "block", "row", "lane")
+        ]
+    assert main([str(manifest), "--uid", f"{uid:x}", "--variant", "1", "--epoch", "7", "--epochs", "2"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split(":")[0] for line in out.splitlines()] == ["epoch 7", "epoch 8"]
+    assert out.count("variant 1; masked_lm/train, shard-0000") == 2
+
+
+def test_a_run_says_which_visits_are_over(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    run = run_directory(tmp_path, manifest, 400)  # of 8 steps of 8 rows by its configuration
+    uid = f"{int(open_shards(manifest).read_block(0).fixed['uid'][0]):x}"
+    assert main(["--run", str(run), "--uid", uid, "--epochs", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    ends = [int(line.split(" to ")[1].split(", row")[0].replace(",", "")) for line in lines]
+    states = ["read already" if end <= 400 else "after the run's last step" for end in ends]
+    assert [line.split("), ")[1].split(": sample")[0] for line in lines] == states
+    assert len(set(states)) == 2
+    assert main(["--run", str(run), "--uid", uid]) == 0
+    assert {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} == {"epoch 0"}
+
+
+def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tmp_path, capsys):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
+    uid = f"{int(open_shards(samples).read_block(1).fixed['uid'][2]):x}"
+    assert main(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["epoch"], one["variant"]) for one in found] == [(65534, 65534), (65535, 65535), (65536, 0), (65537, 1)]
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "causal_lm", "document_rotation"])
+def test_all_readings_of_a_document_are_named(shard_sets, label):
+    """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
+    feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
+    shown: dict[str, set[tuple[int, int]]] = {}
+    for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
+        for facts in explain(feed, samples):
+            for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():
+                shown.setdefault(document["document"], set()).add((samples, facts["place"]))
+    assert len(shown) > 20
+    inside = 0
+    for uid, places in shown.items():
+        rows, untold = document_rows(feed, [bytes.fromhex(uid)])
+        found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
+        assert found <= places  # a row may begin with the separator after a document, and no more of it
+        assert len(places - found) <= feed.sets[0].manifest.variants
+        assert not untold
+        own = feed.sets[0].read_block
+        inside += sum(
+            own(one.stored.block).fixed["document_uid"][one.stored.row].tobytes().hex() != uid for one in rows
+        )
+    assert (inside > 20) == (label != "document_rotation")
+
+
+def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    known = {document.url: document.uid.hex() for document in documents()}
+    url = "http://site.example/3?a=1&b=2"
+    assert main([str(manifest), "--url", url, "--json"]) == 0
+    by_url = capsys.readouterr().out
+    assert main([str(manifest), "--uid", known[url], "--json"]) == 0
+    assert capsys.readouterr().out == by_url
+    assert main([str(manifest), "--url", url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"document {known[url]}: crawl/page.warc.gz, record at 3,000, {url}"
+    assert lines[1].endswith(f" samples, {len(by_url.splitlines())} readings")
+    assert main([str(manifest), "--url", "http://site.example/2*"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
+    copy = shutil.copytree(manifest.parent, tmp_path / "alone")
+    assert main([str(copy), "--uid", known[url]]) == 0
+    note = "not among them: rows in which it begins after another document (no group/ and encode/ above the set)"
+    assert note in capsys.readouterr().out
+    entry = {"shard": next(copy.glob("shard-*")).name, "block": 0, "reason": "x"}
+    (copy / "quarantine.json").write_text(json.dumps([entry]))
+    assert main([str(copy), "--uid", known[url]]) == 0
+    assert f"{note}, rows of 1 block in quarantine" in capsys.readouterr().out
+
+
+def test_a_document_is_found_as_the_partner_of_another(tmp_path):
+    """Examples of pairs do not say which document the second half is from; their samples do, and labels if it is."""
+    partner = ColumnSpec("partner_document_uid", "uint8", "list", "uid")
+    sample = rows([1, 2, 3])
+    uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
+    sample.columns["partner_document_uid"] = Ragged.from_matrix(uids)
+    grouping = {"name": "sentence_pair", "options": {"partner": True}}
+    samples = write_set(tmp_path / "run/group/pairs/train", [sample], columns=(IDS, partner), kind="samples",
+                        grouping=grouping, objective=None)  # fmt: skip
+    parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
+    pairs = rows([3, 1, 2])
+    pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)
+    label = ColumnSpec("sentence_label", "uint8", "list", "1: another document's")
+    for folder, expected, partners in (
+        ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
+        ("alone", ([], "pairs of which it is the second half (no group/ above the set)"), [None] * 3),
+    ):
+        shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
+        feed = Feed(as_phases(shards), 0, 1, 3)
+        found, untold = document_rows(feed, [bytes([7] * 16)])
+        assert (sorted(one.stored.uid for one in found), untold) == expected
+        shown = sorted(explain(feed, 0), key=lambda one: one["row"])
+        assert [one.get("partner", {}).get("document") for one in shown] == partners
+        assert [one["sentence_label"] for one in shown] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--uid", "xyz"], "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got 'xyz'"),
+        (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
+        (["--uid", "ffff"], "--uid 000000000000ffff: no such sample in"),
+        (["--uid", "1", "--variant", "3"], "no variant 3 of it is read in epochs 0 to 0 of"),
+        (["--uid", "1", "--epochs", "0"], "expected a number above 0"),
+        ([], "one of the arguments --uid --url is required"),
+        (["--uid", "1", "--url", "http://x"], "not allowed with argument"),
+        (["--url", "http://x"], "no document from there in encode/documents-*.arrow above"),
+        (["--uid", "f" * 32], "no row of"),
+        (["--uid", "1" * 20], "expected up to 16 hexadecimal digits of a sample"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
+    assert main([str(toy_set(tmp_path, [9]).path), *arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1

@@ -1,0 +1,25 @@
+"""Rows that break one rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.validation.invariants import check_rows
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+
+
+def assert_names_the_row(manifest: Path, change: Callable[[Rows], Rows], message: str) -> None:
+    """The rows of a block pass; once the second or third of them is changed, it is named with the rule."""
+    shards = open_shards(manifest)
+    check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
+    with pytest.raises(IntegrityError) as caught:
+        check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
+    assert message in str(caught.value)
+    assert re.search(r"block 1: row [12] \(sample ", str(caught.value))

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import Manifest
+from clozeline.tools.shards.validation.invariants import check_rows
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+from tests.pipeline.task_files import (
+    make_chat_sets,
+    make_choice_sets,
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    open_split,
+)
+from tests.shard_sets import fixed
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_sets(tmp_path_factory.mktemp("task")), "dev").manifest
+
+
+def check(manifest: Manifest, name: str, values: list[list[Any]], dtype: Any) -> None:
+    lists = {
+        "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
+        name: Ragged.from_lists(values, dtype),
+    }
+    rows = Rows(fixed(np.arange(len(values))), lists)
+    check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
+
+
+def regression(manifest: Manifest) -> Manifest:
+    assert manifest.objective is not None
+    facts = {**manifest.objective.options["task"], "head": "regression", "labels": [], "low": 0.0, "high": 5.0}
+    objective = manifest.objective.model_copy(update={"options": {"task": facts}})
+    return manifest.model_copy(update={"objective": objective})
+
+
+def test_right_answers_pass(classes: Manifest) -> None:
+    check(classes, "label", [[0], [1]], np.uint16)
+    check(regression(classes), "target", [[0.0], [5.0], [3.8]], np.float32)
+
+
+@pytest.mark.parametrize("values", [[[0], [2]], [[0], []], [[0], [1, 1]]], ids=["unknown", "none", "two"])
+def test_wrong_classes(classes: Manifest, values: list[list[int]]) -> None:
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected (one label|a class below 2)"):
+        check(classes, "label", values, np.uint16)
+
+
+@pytest.mark.parametrize("value", [-0.1, 5.1, np.nan, np.inf], ids=str)
+def test_wrong_numbers(classes: Manifest, value: float) -> None:
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):
+        check(regression(classes), "target", [[1.0], [value]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_tagged_sets(tmp_path_factory.mktemp("tagged")), "dev").manifest
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("tags", [0, 3], r"classes below 3 of the task toy, got \[0, 3\]"),
+        ("tags", [0], "as many tags as tag_positions, got 1 and 2"),
+        ("tag_positions", [2, 1], "rising tag_positions"),
+        ("tag_positions", [1, 4], "below the 4 tokens of the row, got 4"),
+        ("word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
+    ],
+    ids=["class", "number", "order", "place", "words"],
+)  # fmt: skip
+def test_wrong_tags(tags: Manifest, column: str, values: list[int], message: str) -> None:
+    lists = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, tags)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, tags)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_question_sets(tmp_path_factory.mktemp("questions")), "dev").manifest
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("answer_span", [2, 1], r"first and the last place of an answer among answer_places, got \[2, 1\]"),
+        ("answer_span", [1], "the last place of an answer"),
+        ("answer_span", [1, 3], "the last place of an answer"),
+        ("answer_places", [1, 0, 2], "rising answer_places"),
+        ("answer_places", [0, 1, 2, 4], "answer_places below the 4 tokens"),
+        ("owned_places", [3], "the last place of an answer"),
+        ("offsets", [0, 1], "two offsets for each of 4 tokens, got 2"),
+    ],
+    ids=["order", "number", "outside", "rising", "beyond", "owned", "offsets"],
+)  # fmt: skip
+def test_wrong_answers(answers: Manifest, column: str, values: list[int], message: str) -> None:
+    lists = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
+             "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, answers)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, answers)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("choice_starts", [0], r"two or more choice_starts and one choice, got 1 and \[1\]"),
+        ("choice", [], "and one choice, got 2"),
+        ("choice", [2], r"a choice below 2, got \[2\]"),
+        ("choice_starts", [1, 4], "a first choice at 0"),
+        ("choice_starts", [0, 8], r"rising choice_starts below the 8 tokens, got \[0, 8\]"),
+        ("segment_starts", [0, 4, 2, 6], "rising segment_starts"),
+    ],
+    ids=["one", "none", "number", "first", "beyond", "segments"],
+)  # fmt: skip
+def test_wrong_choices(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+    manifest = open_split(make_choice_sets(tmp_path), "dev").manifest
+    lists = {
+        "input_ids": [2, 5, 3, 3, 2, 5, 3, 3],
+        "choice_starts": [0, 4],
+        "segment_starts": [0, 3, 4, 7],
+        "choice": [1],
+    }
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint32) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, manifest)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, manifest)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("label_ids", [7, 5], r"the tokens at label_positions 1 and later, got \[7, 5\]"),
+        ("label_positions", [0, 2], "the tokens at label_positions 1 and later"),
+        ("label_positions", [2, 4], "label_positions below the 4 tokens"),
+        ("label_ids", [5], "2 positions and 1 ids"),
+    ],
+    ids=["other", "first", "beyond", "number"],
+)
+def test_wrong_turns(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+    manifest = open_split(make_chat_sets(tmp_path), "dev").manifest
+    lists = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, manifest)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, manifest)

@@ -1,0 +1,160 @@
+"""A start that is accepted trains its first batch and evaluates; the rest is refused when sets are opened."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.train import run
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import open_datasets, open_stream
+from clozeline.train.engine import Engine
+from tests.train.objective_sets import write_objective_sets
+from tests.train.synthetic import plain_config
+from tests.train.test_objectives_train import BOTTLENECKS, GENERATOR, LM, MASKED, XLNET
+
+PAIRS = {**MASKED, "sentence": 1.0}
+PAIRED = {"max_length": 64, "grouping": "sentence_pair"}
+CAUSAL = ("causal_lm", {"architecture": "encoder", "grouping": "document"})
+SETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "masked": [("masked_lm", {"cross_documents": False})],
+    "causal": [CAUSAL],
+    "prefix pairs": [("next_sentence_prediction", {"attention": "prefix"})],
+    "pairs": [("next_sentence_prediction", {})],
+    "translations": [("translation_lm", {})],
+    "permuted": [("permuted_lm", {"frame": "xlnet"})],
+    "crops": [("corrective_lm", {"replacement": "shuffle"})],
+    "modes": [
+        (
+            "mixture",
+            {
+                "parts": [
+                    {"name": "masked_lm", **PAIRED, "label": "masked"},
+                    {"name": "masked_lm", **PAIRED, "label": "causal", "attention": "left_to_right"},
+                ]
+            },
+        )
+    ],
+    "masked, causal, pairs": [("masked_lm", {}), CAUSAL, ("next_sentence_prediction", {})],
+    "left to right": [("causal_lm", {})],
+    "documents": [("causal_lm", {"cross_documents": False})],
+    "prefixes": [("prefix_lm", {})],
+    "spans": [("span_corruption", {"cross_documents": False})],
+    "denoising": [("masked_encoder_decoder", {})],
+}
+"""Objectives of the sets of a run."""
+RECURRENT = {"cell_dim": 32, "attention_heads": 1, "ffn_dim": 1, "position": {"kind": "none", "maximum": 512}}
+MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    **{f"encoder, {types} types": ("encoder", MASKED, {"type_vocab_size": types}) for types in (0, 1, 2, 4, 6)},
+    **{f"pairs, {types} types": ("encoder", PAIRS, {"type_vocab_size": types}) for types in (2, 4, 6)},
+    "languages": ("encoder", MASKED, {"languages": 2}),
+    "crops": ("encoder", {"corrective": 1.0, "similarity": {"group_size": 4}}, {"type_vocab_size": 2}),
+    "generator": ("replaced_tokens", {**MASKED, "token": 1.0}, GENERATOR | {"type_vocab_size": 2}),
+    "bottlenecks": ("mobilebert", PAIRS, BOTTLENECKS),
+    "two streams": ("xlnet", {"masked_lm": {"transform": False}}, XLNET),
+    "decoder": ("decoder", LM, {}),
+    "recurrent": ("awd_lstm", {"regularised_lm": 1.0}, RECURRENT),
+    "both": ("encoder_decoder", LM, {"type_vocab_size": 1}),
+}
+"""Family, heads and keys of a model."""
+SEGMENTS = ["segment_starts", "sentence_label", "sentence", "languages"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sets, below `NAME/0`, `NAME/1` and so on."""
+    folder = tmp_path_factory.mktemp("sets")
+    for name, objectives in SETS.items():
+        for number, (objective, options) in enumerate(objectives):
+            write_objective_sets(folder / name / str(number), objective, rows=24, heldout=8, **options)
+    return folder
+
+
+def configured(folder: Path, sets: str, model: str) -> TrainConfig:
+    family, heads, keys = MODELS[model]
+    paths = [folder / sets / str(number) for number in range(len(SETS[sets]))]
+    sizes = {"dim": 32, "ffn_dim": 64, "dropout": {}, "position": {"maximum": 64}} | keys
+    plain = plain_config(
+        model__family=family, model__heads=heads, **{f"model__{key}": value for key, value in sizes.items()},
+        data__shards=[str(path / "train") for path in paths],
+        data__heldout={str(number): str(path / "heldout") for number, path in enumerate(paths)},
+        data__ignore=SEGMENTS, data__global_batch=16, data__micro_batch=8, output=str(folder / "run"),
+    )  # fmt: skip
+    config: TrainConfig = validate(TrainConfig, plain, "test")
+    return config
+
+
+def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
+    """Train a batch, then evaluate one of each held-out set, without an optimizer: the losses."""
+    datasets = open_datasets(config)
+    config = run._answering(config, datasets)
+    model = run._build(config, datasets.train)
+    engine: Any = object.__new__(Engine)  # for what it does to a batch
+    engine.config, engine.model, engine.deepspeed = config, model, model
+    engine.world = type("World", (), {"device": torch.device("cpu")})
+    phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
+    for name, phase in phases.items():
+        model.train(name == "data")
+        with open_stream(config.data, phase, 0, 1) as stream:
+            for batch in stream.next_step():
+                counts = {head: one.count(batch.tensors) for head, one in model.heads.items()}
+                losses = engine.losses(engine.inputs(batch, step=1))
+                total = sum(loss.total for loss in losses.values())
+                if name == "data":
+                    total.backward()
+                assert counts == {head: int(loss.count) for head, loss in losses.items()}
+                yield name, total.item()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
+    folder: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clozeline.train.run.operations_per_second", lambda *_: 1e9)
+    accepted = Counter[bool]()
+    for sets in SETS:
+        config = configured(folder, sets, model)
+        try:
+            run.dry_run(config)
+        except ConfigurationError:
+            accepted[False] += 1
+            continue
+        accepted[True] += 1
+        losses = [loss for _, loss in first_batches(config)]
+        assert all(map(math.isfinite, losses)), sets
+        assert max(losses) > 0, sets
+    assert accepted[True] > 0
+    assert accepted[False] > 0
+
+
+@pytest.mark.parametrize(
+    ("sets", "model", "message"),
+    [
+        ("masked, causal, pairs", "encoder, 4 types",
+         r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4"),
+        ("pairs", "encoder, 1 types",
+         r"model\.type_vocab_size: .*: rows have .* types 0 to 1: expected 2 or more, or 0 for none; got 1"),
+        ("masked, causal, pairs", "pairs, 2 types",
+         r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have nothing"),
+        ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbours"),
+        ("documents", "recurrent", r"data\.shards: .*: document_ids: expected rows of one text.*cross_documents: true"),
+        ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
+    ],
+)  # fmt: skip
+def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        open_datasets(configured(folder, sets, model))
+
+
+def test_two_types_mean_segments_alone(folder: Path) -> None:
+    """Rows that are masked, causal, or pairs, in one stream."""
+    config = configured(folder, "masked, causal, pairs", "encoder, 2 types")
+    assert {name for name, _ in first_batches(config)} == {"data", "0", "1", "2"}

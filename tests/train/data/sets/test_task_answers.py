@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards import Manifest
+from clozeline.train.data.sets.task_answers import with_answers
+from tests.pipeline.task_files import make_sets, open_split
+from tests.shard_sets import rows, write_set
+from tests.train.synthetic import tiny
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_sets(tmp_path_factory.mktemp("task")), "train").manifest
+
+
+def model(**heads: HeadConfig) -> ModelConfig:
+    return replace(tiny().model, heads=heads)
+
+
+def changed(manifest: Manifest, **facts: Any) -> Manifest:
+    """The same set as that of another task."""
+    assert manifest.objective is not None
+    options = {**manifest.objective.options, "task": {**manifest.objective.options["task"], **facts}}
+    return manifest.model_copy(update={"objective": manifest.objective.model_copy(update={"options": options})})
+
+
+def test_classes_come_from_the_set(manifest: Manifest) -> None:
+    answered = with_answers(model(classification=HeadConfig(hidden="tanh")), [("data.shards", manifest)])
+    assert answered.heads["classification"] == HeadConfig(hidden="tanh", labels=("0", "1"))
+    again = with_answers(answered, [("data.shards", manifest), ("data.heldout", manifest)])
+    assert again == answered
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (HeadConfig(classes=3), r"model\.heads\.classification\.classes: SET has 2: 0, 1; got 3"),
+        (HeadConfig(labels=("1", "0")), r"labels: expected 0, 1 in this order, as SET has, got 1, 0"),
+        (HeadConfig(labels=("a", "b", "c")), "labels: expected 0, 1 in this order"),
+    ],
+    ids=["number", "order", "names"],
+)
+def test_other_classes_are_refused(manifest: Manifest, head: HeadConfig, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        with_answers(model(classification=head), [("SET", manifest)])
+
+
+def test_sets_of_two_tasks_are_refused(manifest: Manifest) -> None:
+    other = changed(manifest, labels=["entailment", "not_entailment"])
+    with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
+        with_answers(model(classification=HeadConfig()), [("TRAIN", manifest), ("DEV", other)])
+
+
+def test_the_range_of_numbers_comes_from_the_set(manifest: Manifest) -> None:
+    numbers = changed(manifest, head="regression", labels=[], low=0.0, high=5.0)
+    for given, range_ in (
+        (HeadConfig(output="sigmoid"), (0.0, 5.0)),
+        (HeadConfig(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
+        (HeadConfig(), (0.0, 1.0)),
+    ):
+        assert with_answers(model(regression=given), [("SET", numbers)]).heads["regression"].range == range_
+
+
+def test_other_sets_and_heads_are_left_alone(tmp_path: Path, manifest: Manifest) -> None:
+    masked = model(masked_lm=HeadConfig())
+    assert with_answers(masked, [("SET", manifest)]) is masked
+    assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
+
+
+def test_the_number_from_which_texts_are_alike(manifest: Manifest) -> None:
+    apart = changed(manifest, head="similarity", labels=[], alike=4.0)
+    answered = with_answers(model(similarity=HeadConfig(pool="mean")), [("data.shards", apart)])
+    assert answered.heads["similarity"] == HeadConfig(pool="mean", alike=4.0)

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from clozeline.errors import ConfigurationError, StreamError
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from tests.shard_sets import damage, toy_set
+from tests.train.data.stream.streams import open_stream as open_toy
+from tests.train.data.stream.streams import run
+
+open_stream = partial(open_toy, micro_batch=8, io_threads=2)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: int) -> None:
+    shards = toy_set(tmp_path, [16, 16])
+    damage(shards, 6)
+    with open_stream(shards, io_threads=threads) as stream, pytest.raises(DamagedBlock) as caught:
+        run(stream, 8)
+    assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
+    assert caught.value.expected != caught.value.got
+
+
+def open_files() -> set[tuple[str, str]]:
+    """(descriptor, what it is open on) of this process."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this listing itself
+            found.add((entry.name, str(entry.readlink())))
+    return found
+
+
+def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [100])
+    before, files = set(threading.enumerate()), open_files()
+    stream = open_stream(shards, io_threads=3)
+    one_pass = stream.one_pass()
+    next(one_pass)
+    stream.next_step()
+    assert set(threading.enumerate()) - before
+    one_pass.close()
+    stream.close()
+    stream.close()
+    assert set(threading.enumerate()) <= before
+    assert open_files() <= files
+    with pytest.raises(StreamError, match="closed"):
+        stream.next_step()
+    with pytest.raises(StreamError, match="closed"):
+        next(stream.one_pass())
+
+
+def test_who_waits_is_told_when_another_thread_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, never = threading.Event(), threading.Event()
+
+    def stalled(*arguments: Any) -> Any:
+        begun.set()
+        never.wait(60)
+        raise DamagedBlock("none", 0, "a", "b")
+
+    monkeypatch.setattr(ShardSet, "read_block", stalled)
+    stream = open_stream(toy_set(tmp_path, [100]))
+    told: list[BaseException] = []
+
+    def take() -> None:
+        try:
+            stream.next_step()
+        except StreamError as error:
+            told.append(error)
+
+    taker = threading.Thread(target=take, daemon=True)
+    taker.start()
+    assert begun.wait(60)
+    stream.close()
+    taker.join(60)
+    never.set()
+    assert [str(error) for error in told] == ["the stream was closed while a batch was waited for"]
+
+
+def test_an_abandoned_pass_leaves_no_threads(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with open_stream(toy_set(tmp_path, [100])) as stream:
+        next(stream.one_pass())
+        gc.collect()
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_process_is_told(tmp_path: Path) -> None:
+    with open_stream(toy_set(tmp_path, [100])) as stream:
+        stream.next_step()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                stream.next_step()
+                message = b"no error"
+            except StreamError as error:
+                message = str(error).encode()
+            os.write(writing, message)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            message = pipe.read().decode()
+        os.waitpid(child, 0)
+        assert f"belongs to process {os.getpid()}" in message
+        stream.next_step()
+
+
+STREAMING = """
+import sys
+from functools import partial
+from pathlib import Path
+from pipeline.shards import open_shards
+from train.stream.stream import Stream
+options = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, "io_threads": 3}
+stream = Stream(open_shards(Path(sys.argv[1])), rank=0, world_size=1, **options)
+stream.next_step()
+print("reading", flush=True)
+while True:
+    stream.next_step()
+"""
+
+
+def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
+    """No process of its own, nothing in shared memory and no file that would outlive a SIGKILL."""
+    toy_set(tmp_path, [400])
+    before = sorted(tmp_path.iterdir())
+    command = [sys.executable, "-c", STREAMING, str(tmp_path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    with child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "reading\n"
+            process = psutil.Process(child.pid)
+            held = [part.path for part in process.memory_maps(grouped=True)] + [f.path for f in process.open_files()]
+            assert not process.children(recursive=True)
+            assert not [path for path in held if path.startswith(("/dev/shm", "/memfd"))]
+        finally:
+            child.kill()
+    assert child.returncode == -signal.SIGKILL
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [10], kind="samples", objective=None)
+    with pytest.raises(ConfigurationError, match="samples, not examples"):
+        open_stream(shards)
+
+
+def test_an_empty_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no rows"):
+        open_stream(toy_set(tmp_path, [0, 0]))
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5])
+def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
+    shards = toy_set(tmp_path, [size], block_rows=64)
+    with open_stream(shards, global_batch=16, micro_batch=16) as stream:
+        (batch,) = stream.next_step()  # several epochs in one step
+        found = np.unique(batch.origin[batch.origin[:, 0] >= 0][:, 2]).tolist()
+        assert found == list(range(size))
+
+
+def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
+    begun, never = threading.Event(), threading.Event()
+
+    def stalled(*arguments: Any) -> Any:
+        begun.set()
+        never.wait(30)
+        raise AssertionError("released")
+
+    monkeypatch.setattr(ShardSet, "read_block", stalled)
+    stream = open_stream(toy_set(tmp_path, [100]))
+
+    def interrupt() -> None:
+        begun.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # A process started in the background by a shell ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stream.next_step()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    stream.close()
+    assert not never.is_set(), "closed while the read was still waiting"
+    never.set()
+
+
+def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
+    """These streams are not closed: threads that held them would stay, with all rows they have loaded."""
+    shards = toy_set(tmp_path, [100])
+    before = threading.active_count()
+    for _ in range(50):
+        stream = open_stream(shards, io_threads=2)
+        stream.next_step()
+        del stream
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before

@@ -1,0 +1,197 @@
+"""Tensors that single heads read, against loops over rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import ColumnSpec
+from clozeline.train.data.stream.collate import Architecture, Collate
+from tests.pipeline.corrupt.objectives.runner import corrupt, wide
+from tests.pipeline.corruption_cases import samples, vocabulary
+from tests.shard_sets import IDS, TOKENIZER, objective, write_set
+from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
+
+MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
+
+
+def test_classes_of_rows() -> None:
+    """-100 says that a row has none, as filler and rows of other objectives."""
+    found = collated("encoder", MASKED | {"sentence_label": [[1], []]})
+    assert found["sentence_label"] == [1, -100]
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_answers_of_rows(architecture: Architecture) -> None:
+    """Rows of every architecture have them; a filler row has neither class nor number."""
+    found = collated(architecture, {"input_ids": [[1, 3, 2], [1, 2]], "label": [[4], []]})
+    assert found["label"] == [4, -100]
+    columns = {"input_ids": column([[1, 3, 2], [1, 2]]), "target": Ragged.from_lists([[2.5], []], np.float32)}
+    target = Collate(architecture, list(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
+    assert target.dtype == torch.float32
+    assert target[0] == 2.5
+    assert target[1].isnan()
+
+
+def test_numbers_of_equally_long_rows_are_a_matrix() -> None:
+    columns = {"input_ids": np.array([[1, 2], [1, 2]]), "target": np.array([[0.5], [3.8]], np.float32)}
+    target = Collate("encoder", list(columns), SPECIAL)(columns, None)["target"]
+    assert target.tolist() == [0.5, pytest.approx(3.8)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=3), min_size=1, max_size=5))
+def test_neighbours_of_spans_equal_a_slow_loop(rows: list[list[tuple[int, int]]]) -> None:
+    """Each span as (tokens before it, its length); the rows end with one more token."""
+    lists: dict[str, list[list[int]]] = {
+        name: [[] for _ in rows]
+        for name in ("input_ids", "label_positions", "label_ids", "span_starts", "span_lengths")
+    }
+    wanted = []
+    for row, spans in enumerate(rows):
+        place = 0
+        for before, size in spans:
+            place += before
+            lists["span_starts"][row].append(place)
+            lists["span_lengths"][row].append(size)
+            for offset in range(size):
+                lists["label_positions"][row].append(place + offset)
+                wanted.append((row, place - 1, place + size, offset))
+            place += size
+        lists["input_ids"][row] = [7] * (place + 1)
+        lists["label_ids"][row] = [9] * len(lists["label_positions"][row])
+    found = collated("encoder", lists)
+    width = max(map(len, lists["input_ids"]))
+    assert found["span_left"] == [row * width + left for row, left, _, _ in wanted]
+    assert found["span_right"] == [row * width + right for row, _, right, _ in wanted]
+    assert found["span_offset"] == [offset for *_, offset in wanted]
+
+
+def test_labels_outside_of_spans_are_told() -> None:
+    found = collated("encoder", MASKED | {"span_starts": [[1], []], "span_lengths": [[2], []]})
+    assert found["span_offset"] == [0, 1, -1]
+    assert (found["span_left"][:2], found["span_right"][:2]) == ([0, 0], [3, 3])
+
+
+def test_a_stored_second_view() -> None:
+    found = collated("encoder", {"input_ids": [[1, 5, 2], [1, 6, 2], []], "input_ids_b": [[1, 7, 8, 2], [1, 9, 2], []]})
+    assert found["input_ids_b"] == [[1, 7, 8, 2], [1, 9, 2, PAD], [PAD] * 4]
+    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
+    assert found["lengths_b"] == [4, 3, 0]
+
+
+def test_a_crop_is_cut_from_the_original() -> None:
+    """`[CLS] 5 6 7 8 [SEP]` with 6 and 8 masked: content tokens 1 and 2 are 6 and 7."""
+    rows = {"input_ids": [[1, 5, MASK, 7, MASK, 2], [1, MASK, 2], []], "label_positions": [[2, 4], [1], []]}
+    rows |= {"label_ids": [[6, 8], [9], []], "crop_start": [[1], [0], []], "crop_length": [[2], [1], []]}
+    found = collated("encoder", rows, [1, 1, 0])
+    assert found["input_ids_b"] == [[1, 6, 7, 2], [1, 9, 2, PAD], [PAD] * 4]
+    assert found["lengths_b"] == [4, 3, 0]
+    assert found["input_ids"][0] == [1, 5, MASK, 7, MASK, 2], "the first view stays corrupted"
+
+
+def test_views_of_both_kinds_in_one_batch() -> None:
+    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2]], "label_positions": [[1], []], "label_ids": [[5], []]}
+    rows |= {"crop_start": [[0], []], "crop_length": [[2], []], "input_ids_b": [[], [1, 9, 2]]}
+    found = collated("encoder", rows)
+    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD]]
+    assert found["lengths_b"] == [4, 3]
+
+
+def test_the_crop_of_what_the_objective_stored() -> None:
+    rows = samples([9, 4, 2], vocabulary())
+    examples = corrupt(wide("corrective_lm", vocabulary(), crop_rate=0.3), rows)
+    tensors = Collate("encoder", examples.columns, SPECIAL)(dict(examples.columns), None)
+    for row in range(3):
+        content = rows.columns["ids"][row].tolist()
+        start, length = (int(examples.columns[name][row][0]) for name in ("crop_start", "crop_length"))
+        view = tensors["input_ids_b"][row, : int(tensors["lengths_b"][row])].tolist()
+        framed = examples.columns["input_ids"][row]
+        assert view == [int(framed[0]), *content[start : start + length], int(framed[-1])]
+        assert 0 < length <= len(content)
+
+
+def test_other_architectures_keep_such_columns_for_inversion() -> None:
+    collate = Collate(
+        "encoder_decoder", ["input_ids", "target_ids", "span_starts", "span_lengths"], SPECIAL, decoder_start=4
+    )
+    assert collate.columns == ("input_ids", "target_ids")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (["crop_start"], {}, "crop_start needs crop_length"),
+        (["span_starts", "span_lengths"], {}, "span_starts needs label_positions"),
+        (["crop_start", "crop_length", "document_starts"], {"cross_documents": False}, "cross_documents: true"),
+    ],
+)
+def test_what_does_not_fit_is_refused(columns: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Collate("encoder", ["input_ids", *columns], SPECIAL, **options)
+
+
+def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:
+    """One stream of pairs with a class and of masked rows: the rows of the second set have no class."""
+    from clozeline.pipeline.shards import ColumnSpec
+
+    ids = [ColumnSpec(name, "uint16", "list", name) for name in ("input_ids", "label_positions", "label_ids")]
+    label = ColumnSpec("sentence_label", "uint8", "list", "class")
+    first = write_set(tmp_path / "a", [], columns=[*ids, label], objective=objective("encoder"), tokenizer=TOKENIZER)
+    second = write_set(tmp_path / "b", [], columns=ids, objective=objective("encoder"), tokenizer=TOKENIZER)
+    collate = Collate.from_manifests([first.manifest, second.manifest])
+    columns = {name: column(values) for name, values in MASKED.items()}
+    tensors = collate(columns | {"sentence_label": column([[1], []])}, None, np.array([0, 1]))
+    assert tensors["sentence_label"].tolist() == [1, -100]
+    assert collate(columns, None, np.array([1, 1]))["sentence_label"].tolist() == [-100, -100]
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_tags_are_the_labels_of_their_places(architecture: Architecture) -> None:
+    """In rows of a decoder too: no token is then a label. A row may have none, as filler."""
+    lists = {"input_ids": [[1, 3, 7, 2], [1, 3, 2], []], "tag_positions": [[1, 2], [], []], "tags": [[4, 0], [], []]}
+    found = collated(architecture, lists, [1, 1, 0])
+    assert found["label_index"] == [1, 2]
+    assert found["label_ids"] == [4, 0]
+
+
+def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
+    lists = {"input_ids": [[1, 3]], "tag_positions": [[1]], "tags": [[4]], "label_positions": [[1]], "label_ids": [[9]]}
+    with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
+        Collate("encoder", list(lists), SPECIAL)
+    with pytest.raises(ConfigurationError, match="tags needs tag_positions as well"):
+        Collate("encoder", ["input_ids", "tags"], SPECIAL)
+    masked = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("label_positions", "label_ids"))]
+    tagged = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("tag_positions", "tags"))]
+    sets = [
+        write_set(tmp_path / name, [], columns=columns, objective={**objective("encoder"), "label": name}).manifest
+        for name, columns in (("masked", masked), ("tagged", tagged))
+    ]
+    with pytest.raises(ConfigurationError, match="train on them in two runs"):
+        Collate.from_manifests(sets)
+    plain = write_set(tmp_path / "plain", [], columns=[IDS], objective=objective("encoder")).manifest
+    columns = {name: column(lists[name] * 2) for name in ("input_ids", "tag_positions", "tags")}
+    tensors = Collate.from_manifests([plain, sets[1]])(columns, np.ones(2, np.float32), np.array([1, 1]))
+    assert tensors["label_index"].tolist() == [1, 3]
+    assert tensors["label_ids"].tolist() == [4, 4]
+
+
+def test_answers_and_the_places_where_they_may_be() -> None:
+    """A filler row has neither."""
+    lists = {"input_ids": [[1, 3, 2, 7], [1, 2], []], "answer_span": [[2, 3], [0, 0], []],
+             "answer_places": [[0, 2, 3], [0], []]}  # fmt: skip
+    columns = {name: column(values) for name, values in lists.items()}
+    collate = Collate("encoder", list(columns), SPECIAL)
+    tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
+    assert tensors["answer_start"].tolist() == [2, 0, -100]
+    assert tensors["answer_end"].tolist() == [3, 0, -100]
+    assert tensors["answer_places"].dtype == torch.bool
+    assert tensors["answer_places"].int().tolist() == [[1, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]

@@ -1,0 +1,202 @@
+"""Corrupting in the stream gives the bytes that corrupting beforehand stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.seeding import kernel_keys, words
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.online_corruption import OnlineCorruption, corruption_of
+from clozeline.train.data.stream.stream import Stream
+from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
+from tests.shard_sets import TOKENIZER, objective, rows, write_set
+
+COLUMNS = [
+    ColumnSpec("input_ids", "uint16", "list", "corrupted"),
+    ColumnSpec("label_positions", "uint16", "list", "places"),
+    ColumnSpec("label_ids", "uint16", "list", "originals"),
+]
+
+
+def corrupt(samples: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
+    """A toy kernel, keyed per row: some tokens become 3, some rows are skipped."""
+    text = samples.columns["input_ids"]
+    keys = kernel_keys(9, "toy", samples.fixed["uid"], variants)
+    draws = words(keys, 0, 12)
+    skips = (draws[:, 11] % np.uint64(5) == 0).astype(np.uint8)
+    columns: dict[str, list[Any]] = {"input_ids": [], "label_positions": [], "label_ids": []}
+    for number in range(len(samples)):
+        ids = text[number].copy()
+        places = np.flatnonzero(draws[number, : len(ids)] % np.uint64(3) == 0)
+        labels = ids[places]
+        ids[places] = 3
+        for name, values in zip(columns, (ids, places, labels), strict=True):
+            columns[name].append([] if skips[number] else values)
+    fixed = {**samples.fixed, "variant": variants}
+    return Rows(fixed, {name: Ragged.from_lists(lists, np.uint16) for name, lists in columns.items()}), skips
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_online_equals_stored(tmp_path: Path, world: int) -> None:
+    """Normal rounds, last round, virtual blocks, filler and skips: rows and order are those of stored variants."""
+    content = [rows(range(1, 20), [n % 7 + 3 for n in range(19)]), rows(range(20, 42), 6)]
+    samples = write_set(tmp_path / "samples", content, kind="samples", objective=None)
+    stored = {}
+    for epoch in range(3):
+        for shard in content:
+            made, _ = corrupt(shard, np.full(len(shard), epoch, np.uint16))
+            for row in made:
+                stored[epoch, int(row.fixed["uid"])] = {name: values.tolist() for name, values in row.columns.items()}
+    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    options: Any = {
+        "lanes": 4,
+        "seed": 1,
+        "global_batch": 4,
+        "micro_batch": 1,
+        "transform": corrupt,
+        "collate": collate,
+    }
+    skipped = 0
+    for rank in range(world):
+        with Stream(samples, rank=rank, world_size=world, io_threads=rank % 2, **options) as stream:
+            for position in range(3 * stream.order.lane_rows):
+                for batch in stream.next_step():
+                    origin = batch.origin[0]
+                    if origin[0] < 0:
+                        continue
+                    uid = int(samples.read_block(int(origin[1])).fixed["uid"][origin[2]])
+                    expected = stored[position // stream.order.lane_rows, uid]
+                    assert batch.tensors["label_ids"].tolist() == expected["label_ids"]
+                    assert batch.tensors["label_index"].tolist() == expected["label_positions"]
+                    assert batch.tensors["input_ids"].tolist() == [expected["input_ids"] or [0]]
+                    skipped += not expected["input_ids"]
+                    assert batch.row_weight.item() == bool(expected["input_ids"])
+    assert skipped > 5
+
+
+def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
+    samples = write_set(tmp_path, [rows(range(1, 30))], kind="samples", objective=None)
+    seen = set()
+
+    def watch(batch: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
+        seen.update(variants.tolist())
+        return corrupt(batch, variants)
+
+    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    options: Any = {"lanes": 2, "seed": 1, "global_batch": 4, "micro_batch": 4, "transform": watch, "collate": collate}
+    with Stream(samples, rank=0, world_size=1, io_threads=0, **options) as stream:
+        stream.set_position(5 * stream.samples_per_epoch)
+        list(stream.one_pass())
+        assert seen == {0}
+        stream.next_step()
+        assert seen == {0, 5}
+    assert objective("encoder")["architecture"] == "encoder"
+
+
+class Watcher:
+    """A collate that keeps the list columns of every row."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.rows: list[dict[str, list[int]]] = []
+
+    def __call__(self, columns: Any, row_weight: Any, sources: Any = None) -> dict[str, torch.Tensor]:
+        count = len(columns[self.columns[0]])
+        self.rows += [{name: columns[name][row].tolist() for name in self.columns} for row in range(count)]
+        return {"row_weight": torch.ones(count) if row_weight is None else torch.from_numpy(row_weight)}
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Samples and two stored variants of three objectives, as the pipeline writes them."""
+    out = tmp_path_factory.mktemp("chain")
+    write_token_set(out, [(31 * document) % 90 for document in range(120)])
+    made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    return out
+
+
+def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
+    """Of several; none or two are refused. The seed is that of the set."""
+    several = [validate(OnlineCorruption, {"objective": entry}, "data.corrupt") for entry in ENTRIES]
+    for entry in several:
+        name = entry.build(WORDS).grouping.label
+        samples = open_shards(chain / "group" / name / "train")
+        found = corruption_of(several, samples)
+        assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
+        with pytest.raises(ConfigurationError, match="reads samples with"):
+            corruption_of([other for other in several if other is not entry], samples)
+        with pytest.raises(ConfigurationError, match="2 of its 4 objectives read"):
+            corruption_of([*several, entry], samples)
+
+
+def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
+    chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = validate(OnlineCorruption, {"objective": ENTRIES[0]}, "data.corrupt")
+    folder = chain / "group" / entry.build(WORDS).grouping.label / "train"
+    for file in folder.iterdir():
+        fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
+    samples = open_shards("memory://online")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"):
+        corruption_of([entry], samples)
+    monkeypatch.chdir(chain)
+    rows, local = samples.read_block(0), corruption_of([entry], open_shards(folder))
+    variants = np.zeros(len(rows), np.uint16)
+    found, skips = corruption_of([entry], samples)(rows, variants)
+    expected, _ = local(rows, variants)
+    assert not skips.all()
+    for name, column in expected.columns.items():
+        assert (found.columns[name].values == column.values).all()
+
+
+ENTRIES: list[dict[str, Any]] = [
+    {"name": "masked_lm", "max_length": 34},
+    {"name": "span_corruption", "input_length": 34},
+    {"name": "causal_lm", "max_length": 34},
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@pytest.mark.parametrize("split", ["train", "heldout"])
+def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, Any], split: str) -> None:
+    """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
+    stored = open_shards(chain / "corrupt" / entry["name"] / split)
+    examples = {
+        (int(row.fixed["variant"]), int(row.fixed["uid"])): {name: row[name].tolist() for name in row.columns}
+        for block in range(len(stored.index))
+        for row in stored.read_block(block)
+    }
+    assert stored.manifest.objective is not None
+    grouping = build_objective(entry, WORDS).grouping.label
+    samples = open_shards(chain / "group" / grouping / split)
+    corruption = corruption_of([validate(OnlineCorruption, {"objective": entry}, "data.corrupt")], samples)
+    assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
+    assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:]
+    assert corruption.manifest(samples.manifest).specs == stored.manifest.specs[7:], "not those of the samples"
+    watcher = Watcher(tuple(next(iter(examples.values()))))
+    options: Any = {"lanes": 4, "seed": 1, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
+    with Stream(samples, rank=0, world_size=1, transform=corruption, collate=watcher, **options) as stream:
+        epochs = 2 if split == "train" else 1
+        batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
+        origins = np.concatenate([batch.origin for batch in batches])
+    found = {}
+    for number, ((source, block, row), columns) in enumerate(zip(origins.tolist(), watcher.rows, strict=False)):
+        if source >= 0 and any(columns.values()):
+            epoch = number // (len(origins) // epochs)
+            found[epoch, int(samples.read_block(block).fixed["uid"][row])] = columns
+    assert found == examples

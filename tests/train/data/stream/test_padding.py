@@ -1,0 +1,89 @@
+"""Columns of a micro-batch as matrices, against plain loops over rows; both kinds of columns give the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.pipeline.rows import Ragged
+from clozeline.train.data.stream.padding import (
+    document_bounds,
+    equal_lengths,
+    flatten,
+    one_a_row,
+    pad_rows,
+    part_numbers,
+    restarting_positions,
+    start_marks,
+)
+
+LISTS = st.lists(st.lists(st.integers(0, 60_000), max_size=7), min_size=1, max_size=6)
+FEW = settings(max_examples=40)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
+    """Lengths of rows, and the starts of their parts, first 0; the last may start after the row's last token."""
+    lengths = draw(st.lists(st.integers(1, 8), min_size=1, max_size=5))
+    return lengths, [sorted({0, *draw(st.lists(st.integers(0, length), max_size=4))}) for length in lengths]
+
+
+@FEW
+@given(LISTS, st.integers(0, 9))
+def test_rows_are_padded_to_the_longest(lists: list[list[int]], pad: int) -> None:
+    matrix, lengths = pad_rows(Ragged.from_lists(lists, np.uint16), pad)
+    width = max(1, *map(len, lists))
+    assert matrix.tolist() == [[*row, *[pad] * (width - len(row))] for row in lists]
+    assert lengths.tolist() == [len(row) for row in lists]
+
+
+@FEW
+@given(LISTS)
+def test_a_slice_of_a_column_is_padded_like_a_whole_one(lists: list[list[int]]) -> None:
+    whole = Ragged.from_lists([[1, 2], *lists], np.uint16)
+    rest = Ragged(whole.values[2:], whole.offsets[1:] - 2)
+    assert pad_rows(rest, 0)[0].tolist() == pad_rows(Ragged.from_lists(lists, np.uint16), 0)[0].tolist()
+
+
+@FEW
+@given(st.integers(1, 5), st.integers(1, 5))
+def test_a_matrix_and_lists_of_equal_length_are_the_same(rows: int, width: int) -> None:
+    matrix = np.arange(rows * width).reshape(rows, width)
+    ragged = Ragged.from_lists(matrix.tolist(), np.int64)
+    for one, other in zip(
+        (*pad_rows(matrix, 0), *flatten(matrix)), (*pad_rows(ragged, 0), *flatten(ragged)), strict=True
+    ):
+        assert one.tolist() == other.tolist()
+    marks = [start_marks(column, rows, rows * width) for column in (matrix, ragged)]
+    assert marks[0].tolist() == marks[1].tolist()
+    assert equal_lengths(rows, width).tolist() == [width] * rows
+
+
+@FEW
+@given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
+def test_rows_without_a_value_have_0(lists: list[list[int]]) -> None:
+    assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]
+
+
+@FEW
+@given(parts())
+def test_facts_of_places_from_the_starts_of_parts(found: tuple[list[int], list[list[int]]]) -> None:
+    lengths, starts = found
+    width = max(lengths)
+    column = Ragged.from_lists(starts, np.uint16)
+    marks = start_marks(column, len(lengths), width)
+    assert marks.tolist() == [[int(place in row) for place in range(width)] for row in starts]
+    numbers = part_numbers(column, np.array(lengths), width)
+    positions = restarting_positions(marks)
+    bounds = []
+    for row, (length, begins) in enumerate(zip(lengths, starts, strict=True)):
+        for place in range(width):
+            begun = [start for start in begins if start <= place]
+            assert numbers[row, place] == (len(begun) - 1 if place < length else 0)
+            assert positions[row, place] == place - begun[-1]
+        inside = {start for start in begins if start < width} | ({length} if length < width else set())
+        bounds += [row * width + start for start in sorted(inside)]
+    found_bounds = document_bounds(marks, np.array(lengths))
+    assert found_bounds.tolist() == [*bounds, len(lengths) * width]
+    assert marks.tolist() == [[int(place in row) for place in range(width)] for row in starts], "marks stay as they are"

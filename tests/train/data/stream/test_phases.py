@@ -1,0 +1,214 @@
+"""Changes of sets, weights and objectives in the middle of a run: every row as often as the slow order says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from clozeline.errors import ConfigurationError, StateMismatch
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import Manifest, ShardSet
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.phases import Input, continued, keyed_phases, phase_of, plain_phases, read_phases
+from tests.shard_sets import objective, toy_set
+from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
+from tests.train.data.stream.streams import open_stream
+
+LANES, SEED = 4, 3
+SETS = [
+    SlowSet("a", (23, 0, 9, 2), 4),
+    SlowSet("b", (3,), 4),
+    SlowSet("c", (11, 26), 5),
+    SlowSet("a", (23, 0, 9, 2), 4),
+]
+"""The last set is like the first one in name, rows and blocks, and holds other rows."""
+TWINS = {0: 3, 3: 0}
+
+
+@dataclass(frozen=True)
+class Fake:
+    """An objective that changes nothing, under a name."""
+
+    identity: str
+
+    def manifest(self, samples: Manifest) -> Manifest:
+        facts = ObjectiveFacts.model_validate({**objective("decoder"), "label": self.identity}, strict=False)
+        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples"})
+
+    def __call__(self, rows: Any, variants: Any) -> Any:
+        return rows, np.zeros(len(rows), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+    folder = tmp_path_factory.mktemp("sets")
+    options: Any = {"kind": "samples", "objective": None}
+    return [
+        toy_set(folder / str(number), s.sizes, row_length=8 - number, name=s.name, block_rows=s.block_rows, **options)
+        for number, s in enumerate(SETS)
+    ]
+
+
+class Part(NamedTuple):
+    """Return what is read for some steps: numbers of sets, their weights, and the objective."""
+
+    sets: tuple[int, ...]
+    weights: tuple[int, ...]
+    objective: str
+    batch: int
+    steps: int
+
+    def phase(self, sets: list[ShardSet], until: int | None = None) -> Phase[Input]:
+        corruptions: Any = tuple(Fake(self.objective) for _ in self.sets)
+        weights = tuple(map(float, self.weights))
+        return phase_of(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    chosen = tuple(draw(st.permutations(range(4)))[: draw(st.integers(1, 4))])
+    weights = tuple(draw(st.integers(1, 5)) for _ in chosen)
+    batch = LANES * draw(st.integers(1, 3))
+    return Part(chosen, weights, draw(st.sampled_from("xy")), batch, draw(st.integers(1, 6)))
+
+
+def known_twins(changes: list[Part]) -> list[Part]:
+    """Add the twin of a set that is new where the twin was read before: alone, it would be taken for a copy of it."""
+    found: list[Part] = []
+    for part in changes:
+        read = {number for before in found for number in before.sets}
+        missing = [TWINS[n] for n in part.sets if n in TWINS and n not in read and TWINS[n] in read - {*part.sets}]
+        found.append(part._replace(sets=(*part.sets, *missing), weights=(*part.weights, *[1] * len(missing))))
+    return found
+
+
+changes = st.lists(parts(), min_size=2, max_size=4).map(known_twins)
+TWIN_LEFT = [Part((0, 3), (1, 1), "x", 8, 5), Part((3,), (1,), "x", 8, 3), Part((0, 3), (1, 1), "x", 8, 3)]
+"""Of two sets of one name, one is left out for a while."""
+
+
+@settings(max_examples=10, deadline=None)
+@given(changes, st.booleans())
+@example(TWIN_LEFT, False)
+def test_a_change_reads_no_row_twice_and_leaves_none_out(
+    sets: list[ShardSet], changes: list[Part], planned: bool
+) -> None:
+    check(sets, changes, planned)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(changes, st.booleans())
+def test_changes_at_length(sets: list[ShardSet], changes: list[Part], planned: bool) -> None:
+    check(sets, changes, planned)
+
+
+def check(sets: list[ShardSet], changes: list[Part], planned: bool) -> None:
+    """Each start knows its own sets alone, and what the state says; `planned`: it plans further phases in vain."""
+    state: Any = None
+    digests = [one.digest for one in sets]
+    samples, ends, delivered = 0, [], []
+    for part in changes:
+        data = [part.phase(sets)]
+        if planned and samples % part.batch == 0:  # else no end fits both a start at 0 and this one
+            data = [part.phase(sets, samples + part.batch * (part.steps + 1)), changes[0].phase(sets)]
+        with open_stream(data, lanes=LANES, seed=SEED, micro_batch=LANES) as stream:
+            if state is not None:
+                stream.load_state_dict(state, allow_changed=["data"])
+            numbers = [digests.index(one.digest) for one in stream.reading.sets]
+            for _ in range(part.steps):
+                told = stream.explain(stream.samples)
+                origin = np.concatenate([batch.origin for batch in stream.next_step()])
+                assert (origin == told).all()
+                for visit in stream.reading.visits(stream.samples // LANES - 1, 1):
+                    if visit.stored:
+                        assert stream.reading.find(visit.source, visit.stored, visit.epoch) == visit
+                delivered.append([[numbers[s], b, r] if s >= 0 else [-1] * 3 for s, b, r in origin.tolist()])
+            state = stream.state_dict()
+        samples += part.batch * part.steps
+        assert state["samples"] == samples
+        ends.append(samples)
+    slow, position = SlowStream(SETS, slow_phases(state["data"], changes, ends, digests), SEED, LANES), 0
+    for rows in delivered:
+        count = len(rows) // LANES
+        assert rows == slow.batch(position, count)
+        position += count
+
+
+def slow_phases(plans: list[Any], changes: list[Part], ends: list[int], digests: list[str]) -> list[SlowPhase]:
+    """The recorded phases for the slow order, each of which must be what was asked for while it lasted."""
+    phases = []
+    for sources, _, until, _ in plans:
+        end = ends[-1] if until is None else min(until, ends[-1])
+        part = next(part for part, stop in zip(changes, ends, strict=True) if end <= stop)
+        assert [(digest, objective) for *_, digest, objective in sources] == [
+            (digests[n][:32], part.objective) for n in part.sets
+        ]
+        phases.append(SlowPhase(part.sets, part.weights, until and until // LANES))
+        if until is None or until >= ends[-1]:
+            break
+    return [*phases[:-1], SlowPhase(phases[-1].sources, phases[-1].weights)]
+
+
+def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
+    first, second = (Part((0,), (1,), name, 8, 1) for name in "xy")
+    with open_stream([first.phase(sets)]) as stream, open_stream([second.phase(sets)]) as other:
+        stream.next_step()
+        with pytest.raises(StateMismatch, match="data"):
+            other.load_state_dict(stream.state_dict())
+        other.load_state_dict(stream.state_dict(), allow_changed=["data"])
+        state = other.state_dict()
+        assert [until for _, _, until, _ in state["data"]] == [8, None]
+        other.set_position(0)
+        with pytest.raises(ConfigurationError, match="was read from a, which the configuration no longer names"):
+            other.next_step()
+        other.load_state_dict(state)
+        assert other.next_step()
+
+
+def test_plans_go_through_json(sets: list[ShardSet]) -> None:
+    plans = keyed_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
+    assert read_phases(plain_phases(plans)) == plans
+    with pytest.raises(ConfigurationError, match="expected the phases of a stream"):
+        read_phases("0123abcd")
+
+
+def test_what_was_read_stays_as_it_was() -> None:
+    a, b = Phase((0,), (), 48), Phase((1,))
+    assert continued([a, b], [a, b], 16) == [a, b]
+    assert continued([a, b], [Phase((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continued([a, b], [b], 16) == [Phase((0,), (), 16), b]
+    assert continued([a, b], [Phase((2,))], 48) == [a, Phase((2,))]
+    assert continued([a, b], [Phase((2,))], 0) == [Phase((2,))]
+
+
+class Sevens(Fake):
+    """An objective that writes 7 everywhere."""
+
+    def __call__(self, rows: Any, variants: Any) -> Any:
+        ids = rows.columns["input_ids"]
+        sevens = Ragged(np.full_like(ids.values, 7), ids.offsets)
+        return rows.with_columns({"input_ids": sevens}), np.zeros(len(rows), np.uint8)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[ShardSet], threads: int) -> None:
+    """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
+    objectives: Any = (Fake("x"), Sevens("sevens"))
+    ends = (24, None)
+    phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
+    seen: list[tuple[int, int]] = []
+    with open_stream(phases, io_threads=threads) as stream:
+        while len(seen) < 37 - 1:
+            before = stream.samples
+            for batch in stream.next_step():
+                seen += [(block, row) for source, block, row in batch.origin.tolist() if source >= 0]
+                real = batch.tensors["input_ids"][batch.row_weight > 0]
+                assert bool((real == 7).all()) == (before >= 24)
+    assert len(set(seen[:37])) == len(seen[:37])

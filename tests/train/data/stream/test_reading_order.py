@@ -1,0 +1,249 @@
+"""Rows that the stream delivers, tells beforehand and finds again, row by row against an order written out again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import lcm
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import ShardSet
+from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.phases import Input, phase_of
+from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import ids_of, toy_set
+from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream, row_at
+
+SEED = 5
+SETS = [
+    SlowSet("long", (23, 0, 9, 2), 4),
+    SlowSet("shorter than the lanes", (3,), 4),
+    SlowSet("nothing but tails", (1, 2, 1, 3, 2) * 9, 7),
+    SlowSet("long", (11, 26), 5),  # two sets of one name
+    SlowSet("a row", (1,), 6),
+]
+Origins = list[list[int]]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+    folder = tmp_path_factory.mktemp("sets")
+    kinds = itertools.cycle(itertools.product(("arrow", "tar"), ("none", "zstd")))
+    return [
+        toy_set(
+            folder / str(number), one.sizes, name=one.name, block_rows=one.block_rows, container=container, codec=codec
+        )
+        for number, (one, (container, codec)) in enumerate(zip(SETS, kinds, strict=False))
+    ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_portions() -> Iterator[None]:
+    """Build few batches that are never taken."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clozeline.train.data.stream.batch_builder._ROWS_AT_ONCE", 50)
+        yield
+
+
+class Part(NamedTuple):
+    """A phase: numbers of sets, their weights, its end in samples, and its global batch."""
+
+    sets: tuple[int, ...]
+    weights: tuple[int, ...]
+    until: int | None
+    batch: int | None
+
+
+class Case(NamedTuple):
+    """A stream, and what is done with it: a global batch to ask for, or where to go on."""
+
+    lanes: int
+    world: int
+    threads: int
+    ahead: int
+    memory: int
+    batch: int
+    parts: list[Part]
+    actions: list[tuple[str, int]]
+
+    def data(self, sets: list[ShardSet]) -> list[Phase[Input]]:
+        return [
+            phase_of(tuple(sets[n] for n in part.sets), tuple(map(float, part.weights)), part.until, part.batch)
+            for part in self.parts
+        ]
+
+    def slow(self) -> SlowStream:
+        order = list(dict.fromkeys(number for part in self.parts for number in part.sets))
+        phases = [
+            SlowPhase(tuple(map(order.index, part.sets)), part.weights, part.until and part.until // self.lanes)
+            for part in self.parts
+        ]
+        return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
+
+    def open(self, data: list[Phase[Input]]) -> list[Stream]:
+        return [
+            Stream(
+                data,
+                rank=rank,
+                world_size=self.world,
+                lanes=self.lanes,
+                seed=SEED,
+                global_batch=self.batch,
+                micro_batch=self.lanes // self.world,
+                io_threads=self.threads,
+                prefetch_blocks=self.ahead,
+                memory_bytes=self.memory,
+            )
+            for rank in range(self.world)
+        ]
+
+    def part(self, samples: int) -> Part:
+        return next(part for part in self.parts if part.until is None or samples < part.until)
+
+    def turns(self) -> list[int]:
+        """Positions where something ends: phases, and the first epochs of the sets."""
+        epochs = [-(-sum(SETS[n].sizes) // self.lanes) * self.lanes for part in self.parts for n in part.sets]
+        return [part.until for part in self.parts if part.until] + [e * whole for e in (1, 2, 3) for whole in epochs]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    lanes = draw(st.sampled_from([1, 2, 3, 4, 6, 7, 8, 12]))
+    batch = lanes * draw(st.integers(1, 4))
+    parts, until, count = [], 0, draw(st.integers(1, 4))
+    batches = [draw(st.sampled_from([None, lanes, 2 * lanes, 3 * lanes])) for _ in range(count)]
+    for number in range(count):
+        chosen = draw(st.permutations(range(len(SETS))))[: draw(st.integers(1, 4))]
+        cuts = sorted(draw(st.permutations(range(1, 64)))[: len(chosen) - 1])
+        weights = tuple(stop - start for start, stop in zip([0, *cuts], [*cuts, 64], strict=True))
+        unit = lcm(*(size or batch for size in batches[number : number + 2]))
+        until = (until // unit + draw(st.integers(1, 12))) * unit
+        parts.append(Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number]))
+    action = st.tuples(st.sampled_from(["step", "step", "ask", "turn", "anywhere", "pass"]), st.integers(0, 400))
+    return Case(
+        lanes,
+        draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0])),
+        draw(st.sampled_from([0, 0, 1, 2])),
+        draw(st.integers(0, 2)),
+        draw(st.sampled_from([1 << 33, 1 << 33, 1 << 14])),
+        batch,
+        parts,
+        draw(st.lists(action, min_size=3, max_size=15)),
+    )
+
+
+@dataclass
+class Play:
+    """Goes through a case; every batch, its announcement and the way back must be those of the slow order."""
+
+    case: Case
+    data: list[Phase[Input]]
+    passes: list[Iterator[Any]] = field(default_factory=list)
+    passed: int = 0
+    samples: int = 0
+
+    def __post_init__(self) -> None:
+        case = self.case
+        self.streams, self.slow = case.open(self.data), case.slow()
+        self.feed = Feed(self.data, SEED, case.lanes, case.batch)
+
+    def act(self, action: str, number: int) -> None:
+        lanes, turns = self.case.lanes, self.case.turns()
+        if action == "pass":
+            self.take_of_pass()
+            return
+        if action in ("turn", "anywhere"):
+            self.samples = number * lanes if action == "anywhere" else turns[number % len(turns)]
+            for stream in self.streams:
+                stream.set_position(self.samples)
+        asked = lanes * (1 + number % 5) if action == "ask" else None
+        part = self.case.part(self.samples)
+        size = asked or part.batch or self.case.batch
+        if part.until is not None and self.samples + size > part.until:
+            self.refuse(asked)
+            asked = size = lanes
+        self.take(asked, size)
+
+    def take(self, asked: int | None, size: int) -> None:
+        lanes = self.case.lanes
+        expected = self.slow.batch(self.samples // lanes, size // lanes)
+        assert self.streams[0].explain(self.samples, asked).tolist() == expected
+        if asked is None:
+            self.check_tools(expected)
+        found = [stream.next_step(asked) for stream in self.streams]
+        assert together(found) == expected
+        ids = [row for batches in found for batch in batches for row in batch.tensors["input_ids"][:, 0].tolist()]
+        assert ids == [self.first_id(*origin) for origin in expected]
+        self.samples += size
+        assert {stream.samples for stream in self.streams} == {self.samples}
+
+    def first_id(self, source: int, block: int, row: int) -> int:
+        """The first token of a stored row: the sets' rows are numbered from 1; of filler, the pad."""
+        if source < 0:
+            return 0
+        before = int(self.streams[0].sources[source].shards.index.rows[:block].sum())
+        return int(ids_of(before + row + 1, 1)[0])
+
+    def refuse(self, asked: int | None) -> None:
+        """A batch that would hold rows of two phases."""
+        for stream in self.streams:
+            with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
+                stream.next_step(asked)
+            with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
+                stream.explain(self.samples, asked)
+
+    def take_of_pass(self) -> None:
+        """A batch of a pass beside the endless stream: epoch 0 of the first set, then filler."""
+        lanes, count = self.case.lanes, self.case.batch // self.case.lanes
+        if not self.passes:
+            self.passes, self.passed = [stream.one_pass() for stream in self.streams], 0
+        rows = SETS[self.case.parts[0].sets[0]]
+        end = -(-sum(rows.sizes) // lanes)
+        if self.passed >= end:
+            assert [next(one, None) for one in self.passes] == [None] * len(self.passes)
+            self.passes = []
+            return
+        cells = [(lane, at) for lane in range(lanes) for at in range(self.passed, self.passed + count)]
+        found = [row_at(rows, SEED, lanes, *cell) if cell[1] < end else None for cell in cells]
+        assert together([next(one) for one in self.passes]) == [[0, *row[1:]] if row else [-1] * 3 for row in found]
+        self.passed += count
+
+    def check_tools(self, expected: Origins) -> None:
+        """The tools' view of the batch, and of the position of some of its rows."""
+        visits = self.feed.batch(self.samples)
+        assert [[visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits] == expected
+        for visit in visits[:: max(1, len(visits) // 3)]:
+            if visit.stored:
+                assert self.feed.visit(visit.source, visit.stored, visit.epoch) == visit
+
+
+def together(ranks: list[Any]) -> Origins:
+    return [origin for batches in ranks for batch in batches for origin in batch.origin.tolist()]
+
+
+def check(case: Case, sets: list[ShardSet]) -> None:
+    play = Play(case, case.data(sets))
+    for action, number in case.actions:
+        play.act(action, number)
+    for stream in play.streams:
+        stream.close()
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases())
+def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
+    check(case, sets)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(cases())
+def test_the_stream_has_the_slow_order_at_length(sets: list[ShardSet], case: Case) -> None:
+    check(case, sets)

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.errors import ConfigurationError, StateMismatch
+from clozeline.pipeline.shards import ShardSet
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import ids_of, objective, rows, toy_set, write_set
+from tests.train.data.stream.streams import contents, open_stream
+
+SIZES = [10, 0, 1, 27, 13]
+LANES = 4
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+    return toy_set(tmp_path_factory.mktemp("toy"), SIZES)
+
+
+def steps(stream: Stream, count: int) -> list[list[list[int]]]:
+    return [contents(stream.next_step()) for _ in range(count)]
+
+
+def uid_at(shards: ShardSet, origin: np.ndarray) -> int:
+    """Uid of a stored row, from its origin; 0 for filler."""
+    return 0 if origin[0] < 0 else int(shards.read_block(int(origin[1])).fixed["uid"][origin[2]])
+
+
+def ragged_set(folder: Path, **options: Any) -> ShardSet:
+    """Rows of many lengths, in blocks of which some are equally long and some are not."""
+    lengths = [5] * 9 + [(7 * n) % 11 + 1 for n in range(30)] + [5] * 12
+    first = [rows(range(1, 25), lengths[:24]), rows(range(25, 52), lengths[24:])]
+    return write_set(folder, first, **options)
+
+
+def test_first_batches_are_golden(shards: ShardSet) -> None:
+    """These bytes decide what a resumed run sees: they may never change."""
+    with open_stream(shards) as stream:
+        digest = hashlib.sha256(json.dumps(steps(stream, 3)).encode()).hexdigest()
+    assert digest == GOLDEN
+
+
+GOLDEN = "5a7b240afdae3632988385253c0fbdb0fb40d2e670d183fa9499bcbba9c63381"
+
+
+def test_rows_are_what_was_stored(shards: ShardSet) -> None:
+    with open_stream(shards) as stream:
+        for _ in range(20):
+            for batch in stream.next_step():
+                for row, origin in zip(contents([batch]), batch.origin, strict=True):
+                    uid = uid_at(shards, origin)
+                    assert row == (ids_of(uid, 8).tolist() if uid else [0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any),
+    block_rows=st.integers(1, 9),
+    lanes=st.integers(1, 9),
+)
+def test_every_row_once_an_epoch(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_rows: int, lanes: int
+) -> None:
+    shards = toy_set(tmp_path_factory.mktemp("once"), sizes, block_rows=block_rows)
+    with open_stream(shards, lanes=lanes, global_batch=lanes, micro_batch=lanes) as stream:
+        for epoch in range(1, 4):
+            seen: Counter[int] = Counter()
+            for _ in range(stream.order.lane_rows):
+                (batch,) = stream.next_step()
+                seen.update(uid_at(shards, origin) for origin in batch.origin)
+                assert (batch.row_weight.numpy() == (batch.origin[:, 0] >= 0)).all()
+            assert seen.pop(0, 0) == stream.samples_per_epoch - len(shards) < lanes
+            assert seen == Counter(range(1, len(shards) + 1))
+            assert batch.epoch == epoch
+            assert batch.samples == stream.samples == epoch * stream.samples_per_epoch
+
+
+@pytest.mark.parametrize("make", [lambda path: toy_set(path, SIZES), ragged_set], ids=["equal", "ragged"])
+def test_world_size_and_accumulation_do_not_matter(tmp_path: Path, make: Any) -> None:
+    shards = make(tmp_path / "set")
+    options = {"lanes": 16, "global_batch": 32}
+    with open_stream(shards, micro_batch=32, **options) as stream:
+        expected = steps(stream, 7)
+    for world in (1, 2, 4, 8, 16):
+        for micro in (1, 2, 32 // world):
+            streams = [open_stream(shards, rank, world, micro_batch=micro, **options) for rank in range(world)]
+            found = [[row for stream in streams for row in contents(stream.next_step())] for _ in range(7)]
+            assert found == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_threads_do_not_matter(shards: ShardSet, threads: int, ahead: int) -> None:
+    with open_stream(shards) as inline, open_stream(shards, io_threads=threads, prefetch_blocks=ahead) as threaded:
+        assert steps(threaded, 30) == steps(inline, 30)
+
+
+def test_resume_at_every_position(shards: ShardSet) -> None:
+    with open_stream(shards, global_batch=4) as stream:
+        states, batches = [], []
+        for _ in range(2 * stream.order.lane_rows + 3):
+            states.append(json.loads(json.dumps(stream.state_dict())))
+            batches.append(contents(stream.next_step()))
+    for number, state in enumerate(states[:-2]):
+        with open_stream(shards, global_batch=4) as resumed:
+            resumed.load_state_dict(state)
+            assert steps(resumed, 2) == batches[number : number + 2]
+
+
+def test_resume_at_another_world_size(shards: ShardSet) -> None:
+    """World 8 to 2 to 4, in the middle of an epoch."""
+    options = {"lanes": 8, "global_batch": 16, "micro_batch": 1}
+    with open_stream(shards, **options) as stream:
+        expected = steps(stream, 9)
+    found, state = [], open_stream(shards, **options).state_dict()
+    for world in (8, 2, 4):
+        streams = [open_stream(shards, rank, world, **options) for rank in range(world)]
+        for stream in streams:
+            stream.load_state_dict(state)
+        found += [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
+        assert len({json.dumps(stream.state_dict()) for stream in streams}) == 1
+        state = streams[0].state_dict()
+    assert found == expected
+
+
+def test_global_batch_may_grow(shards: ShardSet) -> None:
+    with open_stream(shards, micro_batch=4) as stream:
+        seen: Counter[int] = Counter()
+        for global_batch in [4] * 5 + [8] * 2 + [16] * 1:
+            for batch in stream.next_step(global_batch):
+                seen.update(uid_at(shards, origin) for origin in batch.origin)
+        assert stream.samples == 52 == stream.samples_per_epoch
+    assert seen.pop(0) == 1
+    assert seen == Counter(range(1, 52))
+
+
+def test_state_is_small_and_valid_before_and_after_use(shards: ShardSet) -> None:
+    with open_stream(shards) as stream, open_stream(shards, io_threads=2, prefetch_blocks=3) as ahead:
+        assert stream.state_dict() == ahead.state_dict()
+        steps(stream, 3)
+        steps(ahead, 3)
+        state = stream.state_dict()
+        assert ahead.state_dict() == state
+        assert len(json.dumps(state)) < 300
+        assert state["samples"] == 24
+        expected = steps(stream, 2)
+        stream.load_state_dict(state)
+        assert steps(stream, 2) == expected
+
+
+def test_a_state_holds_for_an_iterator_that_exists(shards: ShardSet) -> None:
+    with open_stream(shards, io_threads=1) as stream:
+        batches = iter(stream)
+        expected = [contents(next(batches)) for _ in range(6)]
+        stream.load_state_dict({**stream.state_dict(), "samples": 16})
+        assert [contents(next(batches)) for _ in range(4)] == expected[2:]
+        assert stream.samples == 48
+
+
+def test_the_state_is_small_however_far_the_stream_is(shards: ShardSet) -> None:
+    with open_stream(shards, seed=2**63 - 1) as stream:
+        stream.set_position(10**18)
+        assert len(json.dumps(stream.state_dict())) < 200
+        told = stream.explain(10**18)
+        assert np.array_equal(np.concatenate([batch.origin for batch in stream.next_step()]), told)
+        assert len(np.unique(told, axis=0)) == 8
+
+
+@pytest.mark.parametrize(
+    ("field", "change"), [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})]
+)
+def test_mismatch_names_field_and_values(shards: ShardSet, tmp_path: Path, field: str, change: dict[str, int]) -> None:
+    state = open_stream(shards).state_dict()
+    if field == "format":
+        state["format"] = 99
+    other = open_stream(shards if field != "data" else toy_set(tmp_path, [20]), **change)
+    with pytest.raises(StateMismatch) as caught:
+        other.load_state_dict(state)
+    current = other.state_dict()[field]
+    assert (caught.value.field, caught.value.saved, caught.value.current) == (field, state[field], current)
+    assert f"{field} was saved as {state[field]!r}, this run has {current!r}" in str(caught.value)
+    assert other.samples == 0
+    del state[field]
+    with pytest.raises(StateMismatch, match=field):
+        other.load_state_dict(state)
+
+
+def test_another_container_streams_alike(tmp_path: Path) -> None:
+    sets = [
+        toy_set(tmp_path / container / codec, SIZES, container=container, codec=codec)
+        for container in ("arrow", "tar")
+        for codec in ("none", "zstd")
+    ]
+    streams = [open_stream(shards) for shards in sets]
+    expected = steps(streams[0], 12)
+    assert [steps(stream, 12) for stream in streams[1:]] == [expected] * 3
+    state = streams[0].state_dict()
+    with pytest.raises(StateMismatch, match="data"):
+        streams[3].load_state_dict(state)
+    streams[3].load_state_dict(state, allow_changed=["data"])
+    assert steps(streams[3], 2) == steps(streams[0], 2)
+
+
+@pytest.mark.parametrize("size", [1, LANES - 1, LANES, LANES + 1, 3 * 4 + 1])
+def test_finite_pass(tmp_path: Path, size: int) -> None:
+    """Each row once, the same number of steps on every rank, filler at the end."""
+    shards = toy_set(tmp_path, [size])
+    for world in (1, 2, 4):
+        streams = [open_stream(shards, rank, world) for rank in range(world)]
+        passes = [list(stream.one_pass(8)) for stream in streams]
+        assert {len(found) for found in passes} == {-(-streams[0].order.lane_rows // 2)}
+        origins = [batch.origin for found in passes for step in found for batch in step]
+        seen = Counter(uid_at(shards, origin) for origin in np.concatenate(origins))
+        del seen[0]
+        assert seen == Counter(range(1, size + 1))
+        assert streams[0].samples == 0
+
+
+def test_finite_pass_leaves_the_position(shards: ShardSet) -> None:
+    with open_stream(shards, io_threads=2) as stream, open_stream(shards) as other:
+        steps(stream, 2)
+        for step in stream.one_pass():
+            assert len(step) == 4
+        steps(other, 2)
+        assert steps(stream, 3) == steps(other, 3)
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+@pytest.mark.parametrize("make", [toy_set, ragged_set])
+def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: Any) -> None:
+    """Values written into a batch reach neither the others of its step nor later ones, of this stream or another."""
+    sizes = [[40, 24]] if make is toy_set else []
+    shards = make(tmp_path, *sizes, objective=objective(architecture))
+    with open_stream(shards) as clean:
+        expected = [
+            ({name: tensor.clone() for name, tensor in batch.tensors.items()}, batch.origin.copy())
+            for _ in range(30)
+            for batch in clean.next_step()
+        ]
+    with open_stream(shards) as spoilt:
+        for number in range(30):
+            for (tensors, origin), batch in zip(expected[4 * number :], spoilt.next_step(), strict=False):
+                assert batch.row_weight is batch.tensors["row_weight"]
+                assert (batch.origin == origin).all()
+                batch.origin[:] = -7
+                for name, tensor in tensors.items():
+                    assert torch.equal(batch.tensors[name], tensor), name
+                    for row in batch.tensors[name]:
+                        row.fill_(-7)
+
+
+def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
+    with open_stream(shards, global_batch=12, micro_batch=4) as stream:
+        for _ in range(12):
+            told = stream.explain(stream.samples)
+            origins = np.concatenate([batch.origin for batch in stream.next_step()])
+            assert (told == origins).all()
+            blocks = stream.sources[0].blocks
+            position = stream.samples // LANES - 3
+            for number, (source, block, row) in enumerate(origins.tolist()):
+                if source >= 0:
+                    lane, at = divmod(number, 3)
+                    epoch = (position + at) // stream.order.lane_rows
+                    assert stream.order.where(*blocks.logical(block, row), epoch) == (lane, position + at)
+
+
+def test_statistics(shards: ShardSet) -> None:
+    with open_stream(shards) as stream:
+        steps(stream, -(-stream.samples_per_epoch // 8))
+        stats = stream.stats()
+    assert stats["blocks"] >= len(shards.index)
+    assert stats["bytes"] >= int(shards.index.length.sum())
+    assert stats["wait_seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"world": 3}, "world size must divide the 4 lanes"),
+        ({"rank": 1}, "rank 1 of 1"),
+        ({"global_batch": 6}, "global_batch 6 is not a multiple of the 4 lanes"),
+        ({"micro_batch": 3}, "micro_batch 3 does not divide"),
+        ({"seed": -1}, "seed: expected 0 or more, got -1"),
+        ({"io_threads": -1}, "io_threads: expected 0 or more, got -1"),
+        ({"prefetch_blocks": -1}, "prefetch_blocks: expected 0 or more, got -1"),
+        ({"token_dtype": "int8"}, "token_dtype: expected uint16 or int32 or int64, got 'int8'"),
+        ({"on_damaged": "mask"}, "on_damaged: expected raise or skip, got 'mask'"),
+    ],
+)
+def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        open_stream(shards, **options)
+
+
+def test_state_at_no_whole_position(shards: ShardSet) -> None:
+    with open_stream(shards) as stream:
+        for samples in (4.5, "4", None):
+            with pytest.raises(ConfigurationError, match="samples: expected a whole number"):
+                stream.load_state_dict(stream.state_dict() | {"samples": samples})
+
+
+@pytest.mark.parametrize("samples", [6, -4])
+def test_positions_are_whole_lane_rows(shards: ShardSet, samples: int) -> None:
+    with open_stream(shards) as stream:
+        for ask in (stream.set_position, stream.explain):
+            with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
+                ask(samples)
+
+
+class FailsOnce:
+    """Collates, but for one call."""
+
+    def __init__(self, collate: Collate, call: int) -> None:
+        self._collate, self._left, self.columns = collate, call, collate.columns
+
+    def __call__(self, *arguments: Any) -> Any:
+        self._left -= 1
+        if not self._left:
+            raise MemoryError
+        return self._collate(*arguments)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("call", [1, 6, 30])
+def test_after_an_error_the_same_batch_comes(shards: ShardSet, threads: int, call: int) -> None:
+    """The batch may be built ahead with others, or when it is asked for."""
+    with open_stream(shards) as stream:
+        expected = steps(stream, 12)
+    collate = FailsOnce(Collate.from_manifest(shards.manifest), call)
+    with open_stream(shards, io_threads=threads, collate=collate) as stream:
+        found: list[list[list[int]]] = []
+        with pytest.raises(MemoryError):
+            found.extend(contents(stream.next_step()) for _ in range(12))
+        assert found + steps(stream, 12 - len(found)) == expected
+
+
+def test_default_lanes(shards: ShardSet) -> None:
+    with open_stream(shards, lanes=None, global_batch=96) as stream:
+        assert stream.lanes == 32

@@ -1,0 +1,140 @@
+"""The next global batch, and what ranks learn from each other before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.errors import StorageError
+from clozeline.train.data import global_batch
+from clozeline.train.data.global_batch import next_batch_of_tokens, next_global_batch, padded_tokens, real_tokens
+from clozeline.train.distributed.stopping import Interrupted, StopRequest
+
+
+class Alone:
+    """A world of one rank without a process group."""
+
+    size, rank = 1, 0
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        return list(values)
+
+    def raise_everywhere(self, error: Exception | None) -> None:
+        assert error is not None
+        raise error
+
+
+def micro_batch(weights: Sequence[float]) -> SimpleNamespace:
+    lengths = torch.arange(1, len(weights) + 1)
+    tensors = {"row_weight": torch.tensor(weights), "lengths": lengths, "decoder_lengths": 10 * lengths}
+    return SimpleNamespace(tensors=tensors)
+
+
+def source(read: Any) -> Any:
+    return SimpleNamespace(next_step=read)
+
+
+ALONE: Any = Alone()
+
+
+def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
+    assert real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+
+
+def test_both_views_of_a_row_count() -> None:
+    batch = micro_batch([1.0, 0.0, 1.0])
+    del batch.tensors["decoder_lengths"]
+    batch.tensors["lengths_b"] = torch.tensor([5, 7, 0])
+    assert real_tokens([batch]) == 1 + 3 + 5
+
+
+def test_places_are_those_of_all_id_tensors() -> None:
+    batch = micro_batch([1.0, 0.0])
+    batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
+    assert padded_tokens([batch, batch]) == 2 * 2 * (5 + 3)
+    assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
+
+
+def test_labels_and_tokens_are_summed() -> None:
+    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+    batches = [micro_batch([1.0, 1.0]), micro_batch([1.0])]
+    found = next_global_batch(source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest())
+    assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
+    assert found.micro_batches == batches
+
+
+def test_portions_are_added_until_there_are_enough_tokens() -> None:
+    """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
+    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+    for tokens, portions in ((None, 1), (1, 1), (33, 1), (34, 2), (66, 2), (67, 3)):
+        portion = source(lambda: [micro_batch([1.0, 1.0])])
+        found = next_batch_of_tokens(portion, {"lm": head}, ALONE, StopRequest(), tokens)
+        assert (len(found.micro_batches), found.tokens, found.counts) == (
+            portions,
+            33 * portions,
+            {"lm": 2.0 * portions},
+        )
+
+
+def test_waits_and_places_of_all_portions_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock ticks once while each portion is read."""
+    ticks = iter(map(float, range(99)))
+    monkeypatch.setattr(global_batch.time, "perf_counter", lambda: next(ticks))
+    portion = micro_batch([1.0, 1.0])
+    portion.tensors["input_ids"] = torch.zeros(2, 5)
+    found = next_batch_of_tokens(source(lambda: [portion]), {}, ALONE, StopRequest(), 67)
+    assert (found.waited, found.padded_tokens) == (3.0, 3 * 2 * 5)
+
+
+def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
+    stop = StopRequest()
+    read: list[int] = []
+
+    def reading() -> list[Any]:
+        stop.reason = "SIGTERM" if read else None
+        read.append(len(read))
+        assert len(read) < 3, "read after the request"
+        return [micro_batch([1.0])]
+
+    assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, "though the tokens are there"
+
+
+def test_a_request_to_stop_ends_the_wait_for_tokens() -> None:
+    """They never come: the ranks meet once."""
+    stop, world, met = StopRequest(), Alone(), iter([1])
+    stop.reason = "SIGTERM"
+    world.total = lambda values: list(values) * next(met)  # type: ignore[method-assign]
+    assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop  # type: ignore[arg-type]
+
+
+def test_nothing_is_read_after_a_request_to_stop() -> None:
+    stop = StopRequest()
+    stop.reason = "SIGTERM"
+    found = next_global_batch(source(lambda: pytest.fail("read")), {}, ALONE, stop)
+    assert found.stop
+    assert not found.micro_batches
+
+
+def test_a_request_ends_the_wait_for_data() -> None:
+    stop = StopRequest()
+
+    def read() -> list[Any]:
+        assert stop.interrupts
+        stop.reason = "SIGTERM"
+        raise Interrupted
+
+    found = next_global_batch(source(read), {}, ALONE, stop)
+    assert found.stop
+    assert not stop.interrupts
+
+
+def test_an_error_of_reading_is_raised_by_all() -> None:
+    def read() -> list[Any]:
+        raise StorageError("a shard is missing")
+
+    with pytest.raises(StorageError, match="a shard is missing"):
+        next_global_batch(source(read), {}, ALONE, StopRequest())

@@ -1,0 +1,44 @@
+"""The thread that ends a process without progress; whole runs that hang are in test_faults."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from clozeline.train.distributed import watchdog
+from clozeline.train.distributed.watchdog import Watchdog
+
+
+def test_no_beat_ends_the_process_with_stacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard, ended, codes, dumped = Watchdog(0.001, rank=3), threading.Event(), [], []
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        guard._closed = True  # the real one never returns
+        ended.set()
+
+    def dump(*, file: object, all_threads: bool) -> None:
+        dumped.append(all_threads)
+
+    monkeypatch.setattr(watchdog.os, "_exit", leave)
+    monkeypatch.setattr(watchdog.faulthandler, "dump_traceback", dump)
+    with guard:
+        assert ended.wait(60)
+    assert (codes, dumped) == ([70], [True])
+    assert capsys.readouterr().err.startswith("error: rank 3: no progress for 0.001 s (watchdog_s)")
+
+
+def test_the_end_of_the_run_ends_the_thread() -> None:
+    with Watchdog(3600.0) as guard:
+        guard.beat()
+        assert guard._thread.is_alive()
+    assert not guard._thread.is_alive()
+
+
+def test_zero_seconds_switch_it_off() -> None:
+    with Watchdog(0.0) as guard:
+        guard.beat()
+        assert not guard._thread.is_alive()

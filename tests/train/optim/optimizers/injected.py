@@ -1,0 +1,209 @@
+"""Updates by given gradients, the same at every stage and world size, and flats cut at will in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.registry import choose
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World, load_deepspeed
+from clozeline.train.engine import Engine
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment
+from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
+
+MATRICES = "matrix"
+"""Name of the group of matrices, for Muon too."""
+SIZES = {"table": (13, 4), "up": (7, 5), "up.bias": (7,), "down": (3, 7), "norm": (5,)}
+Weights = dict[str, Tensor]
+
+
+def gradient(name: str, shape: Sequence[int], step: int) -> Tensor:
+    """A gradient that is a function of parameter and step alone, of quite another size from step to step."""
+    draws = np.random.default_rng([crc32(name.encode()), step]).normal(size=tuple(shape))
+    return torch.tensor(draws * 10.0 ** (step % 3 - 1), dtype=torch.float32)
+
+
+def configured(name: str, ranks: int, stage: int, **changes: Any) -> TrainConfig:
+    """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
+    chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
+    plain = {"gradient_clipping": 0.0, "schedule": {"name": "constant", "steps": 8}, "zero__persistent": 0}
+    return tiny(optimizer=chosen, zero__stage=stage, data__micro_batch=8 // ranks, **{**plain, **NO_DROPOUT, **changes})
+
+
+def whole_weights(engine: Engine) -> Weights:
+    """The weights that the model computes with, whole, on every rank."""
+    found = {}
+    for name, parameter in engine.model.named_parameters():
+        with load_deepspeed().zero.GatheredParameters([parameter], enabled=engine.config.zero.stage == 3):
+            found[name] = parameter.detach().float().clone()
+    return found
+
+
+def updated(
+    world: World, config: TrainConfig, first: int, last: int, source: Path | None = None, target: Path | None = None
+) -> dict[str, bytes]:
+    """Weights after the steps `first..last` by injected gradients, resumed from and saved to directories."""
+    engine = build(config, world)
+    now = [0]
+
+    def injecting(name: str) -> Callable[[Tensor], Tensor]:
+        return lambda found: gradient(name, found.shape, now[0])
+
+    for name, parameter in engine.model.named_parameters():
+        parameter.register_hook(injecting(name))  # type: ignore[no-untyped-call]
+    if source is not None:
+        resume(engine, source)
+    for step in range(first, last + 1):
+        now[0] = step
+        train_steps(engine, step, step)
+    if target is not None:
+        save(engine, target, last)
+    found = {name: weight.numpy().tobytes() for name, weight in whole_weights(engine).items()}
+    engine.close()
+    return found
+
+
+def stepped(chosen: Mapping[str, Any], groups: list[dict[str, Any]], gradients: Sequence[Sequence[Tensor]]) -> None:
+    """Let an optimizer update the parameters of groups, in place, by the gradients of each step."""
+    builder = choose("clozeline.train.optim.optimizers", dict(chosen)).build()
+    optimizer = builder.build(groups)
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    for of_step in gradients:
+        for parameter, found in zip(parameters, of_step, strict=True):
+            parameter.grad = found.clone()
+        optimizer.step()
+
+
+class ThreadLayout(Layout):
+    """The layout of a rank that is a thread."""
+
+    def __init__(self, flats: list[Tensor], by_rank: list[list[list[Segment]]], rank: int, meeting: Meeting) -> None:
+        super().__init__(flats, by_rank, rank)
+        self.meeting = meeting
+
+    def total(self, numbers: Tensor) -> Tensor:
+        return numbers.copy_(sum(self.meeting.gather(self.rank, numbers.clone())))
+
+    def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        arrived = [of_rank[self.rank] for of_rank in self.meeting.gather(self.rank, list(sent))]
+        assert [len(one) for one in arrived] == list(sizes)
+        return arrived
+
+
+class Meeting:
+    """Threads that show each other a value."""
+
+    def __init__(self, size: int) -> None:
+        self._barrier = threading.Barrier(size, timeout=60)
+        self._values: list[Any] = [None] * size
+
+    def gather(self, rank: int, value: Any) -> list[Any]:
+        self._values[rank] = value
+        self._barrier.wait()
+        values = list(self._values)
+        self._barrier.wait()
+        return values
+
+    def abort(self) -> None:
+        self._barrier.abort()
+
+
+def groups_of(parameters: Mapping[str, Tensor], decay: float) -> list[dict[str, Any]]:
+    """Return matrices with decay and vectors without, in the order of names."""
+    matrices = [p for p in parameters.values() if p.dim() > 1]
+    vectors = [p for p in parameters.values() if p.dim() == 1]
+    return [
+        {"name": MATRICES, "weight_decay": decay, "params": matrices},
+        {"name": "no_decay", "weight_decay": 0.0, "params": vectors},
+    ]
+
+
+def start_weights() -> Weights:
+    return {name: gradient(f"start of {name}", shape, 1) for name, shape in SIZES.items()}
+
+
+def whole_update(chosen: Mapping[str, Any], steps: int) -> Weights:
+    """The parameters of SIZES after some steps, each a tensor of its own."""
+    parameters = start_weights()
+    groups = groups_of(parameters, 0.1)
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    order = [names[id(parameter)] for group in groups for parameter in group["params"]]
+    stepped(chosen, groups, [[gradient(n, SIZES[n], step) for n in order] for step in range(1, steps + 1)])
+    return parameters
+
+
+def cut_update(chosen: Mapping[str, Any], steps: int, cuts: Mapping[str, Sequence[int]]) -> Weights:
+    """The same in flats of threads: `cuts` are the lengths of a group's flats, with padding at the end of the last."""
+    start = start_weights()
+    by_group = {
+        MATRICES: [name for name, shape in SIZES.items() if len(shape) > 1],
+        "no_decay": [name for name, shape in SIZES.items() if len(shape) == 1],
+    }
+    ranks = len(cuts[MATRICES])
+    placed = {group: _placed(names, group, cuts[group]) for group, names in by_group.items()}
+    meeting, found = Meeting(ranks), {name: torch.full(shape, torch.nan) for name, shape in SIZES.items()}
+
+    def rank_steps(rank: int) -> None:
+        flats = [torch.full((cuts[group][rank],), 7.0) for group in by_group]
+        segments = [
+            [[replace(s, flat=flat) for s in placed[group][other]] for flat, group in zip(flats, by_group, strict=True)]
+            for other in range(ranks)
+        ]
+        for segment in (s for of_flat in segments[rank] for s in of_flat):
+            whole = start[segment.name].view(-1)
+            segment.of(segment.flat).copy_(whole[segment.start : segment.start + segment.count])
+        builder = choose("clozeline.train.optim.optimizers", dict(chosen)).build()
+        groups = [
+            {"name": group, "weight_decay": 0.1 if group == MATRICES else 0.0, "params": [flat]}
+            for flat, group in zip(flats, by_group, strict=True)
+        ]
+        optimizer = builder.build(groups)
+        builder.bind(optimizer, ThreadLayout(flats, segments, rank, meeting))
+        for step in range(1, steps + 1):
+            for flat, of_flat in zip(flats, segments[rank], strict=True):
+                flat.grad = torch.zeros_like(flat)
+                for s in of_flat:
+                    s.of(flat.grad).copy_(gradient(s.name, s.shape, step).view(-1)[s.start : s.start + s.count])
+            optimizer.step()
+        for s in (s for of_flat in segments[rank] for s in of_flat):
+            found[s.name].view(-1)[s.start : s.start + s.count] = s.of(s.flat)
+
+    def guarded(rank: int) -> None:
+        try:
+            rank_steps(rank)
+        except BaseException:
+            meeting.abort()
+            raise
+
+    with ThreadPoolExecutor(ranks) as threads:
+        for outcome in [threads.submit(guarded, rank) for rank in range(ranks)]:
+            outcome.result()
+    return found
+
+
+def _placed(names: Sequence[str], group: str, lengths: Sequence[int]) -> list[list[Segment]]:
+    """Segments by rank of parameters laid end to end over flats of these lengths."""
+    nothing, first, begin, placed = torch.empty(0), 0, 0, []
+    for length in lengths:
+        segments, begin = [], 0
+        for name in names:
+            size = prod(SIZES[name])
+            low, high = max(begin, first), min(begin + size, first + length)
+            if low < high:
+                segments.append(Segment(name, SIZES[name], nothing, group, low - first, low - begin, high - low))
+            begin += size
+        placed.append(segments)
+        first += length
+    assert first >= begin, "the flats hold all elements"
+    return placed

@@ -1,0 +1,60 @@
+"""Adafactor against torch's, and stacks of matrices cut anywhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.registry import choose
+from tests.train.optim.optimizers.injected import MATRICES, SIZES, cut_update, gradient, start_weights, whole_update
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"eps": 0.3}, {"learning_rate": 0.5, "clip": 2.0, "least_size": 0.5, "beta2_decay": -0.5}]
+)
+def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, change: dict[str, float]) -> None:
+    """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
+    monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
+    found, weights = whole_update({"name": "adafactor", "learning_rate": 0.01, **change}, 6), start_weights()
+    groups = [
+        {"params": [weights[name] for name in SIZES if (len(SIZES[name]) > 1) == high], "weight_decay": 0.1 * high}
+        for high in (True, False)
+    ]
+    chosen = {"learning_rate": 0.01, "clip": 1.0, "least_size": 1e-3, "beta2_decay": -0.8, **change}
+    theirs = torch.optim.Adafactor(
+        groups, lr=chosen["learning_rate"], beta2_decay=chosen["beta2_decay"], d=chosen["clip"],
+        eps=(chosen.get("eps"), chosen["least_size"]), foreach=False,
+    )  # fmt: skip
+    for step in range(1, 7):
+        for name, weight in weights.items():
+            weight.grad = gradient(name, SIZES[name], step)
+        theirs.step()
+    for name, weight in weights.items():
+        torch.testing.assert_close(found[name], weight.detach(), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("lengths", [(50, 41, 45), (70, 70, 5), (1, 66, 65)])
+def test_stacks_of_matrices_are_cut_anywhere(monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...]) -> None:
+    monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
+    chosen = {"name": "adafactor", "learning_rate": 0.01}
+    whole, parts = whole_update(chosen, 4), cut_update(chosen, 4, {MATRICES: lengths, "no_decay": (4, 4, 4)})
+    assert [name for name in whole if not torch.equal(whole[name], parts[name])] == []
+
+
+def test_rows_without_a_gradient_stay_finite() -> None:
+    """Such rows of a table have a second moment of zero."""
+    table = torch.ones(6, 3)
+    group = {"params": [table], "name": "decay", "weight_decay": 0.0}
+    optimizer = choose("clozeline.train.optim.optimizers", {"name": "adafactor", "eps": 1e-18}).build().build([group])
+    table.grad = torch.zeros(6, 3)
+    table.grad[2] = 1.0
+    optimizer.step()
+    assert torch.equal(table[[0, 1, 3, 4, 5]], torch.ones(5, 3))
+    assert (table[2] < 1).all()
+
+
+@pytest.mark.parametrize("change", [{"eps": 0}, {"clip": 0.5}, {"beta2_decay": 1.0}, {"least_size": -1.0}])
+def test_values_out_of_range_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(change))):
+        choose("clozeline.train.optim.optimizers", {"name": "adafactor", **change})

@@ -1,0 +1,83 @@
+"""Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from clozeline.registry import names
+from tests.distributed import RankPool
+from tests.train.optim.optimizers.injected import configured, cut_update, updated, whole_update
+
+EXACT = sorted(set(names("clozeline.train.optim.optimizers")) - {"adamw", "nt_asgd"})
+"""Optimizers of which each element is computed alike in any tensor. AdamW's fused kernel rounds the last elements of a
+tensor, fewer than a vector of the processor, otherwise than those before: equal to about an ulp."""
+SHARED = sorted(set(EXACT) - {"lion"})
+CUTS = {
+    "three pieces": {"matrix": (40, 31, 40), "no_decay": (4, 4, 4)},
+    "a rank with padding alone": {"matrix": (60, 60, 5), "no_decay": (6, 6, 6)},
+    "one element": {"matrix": (1, 51, 60), "no_decay": (11, 1, 3)},
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", EXACT)
+def test_flats_cut_anywhere_give_the_bits_of_whole_parameters(name: str, cut: str) -> None:
+    chosen = {"name": name, "learning_rate": 0.01}
+    whole, parts = whole_update(chosen, 5), cut_update(chosen, 5, CUTS[cut])
+    differing = [name for name in whole if not torch.equal(whole[name], parts[name])]
+    assert not differing
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_the_fused_kernel_of_adamw_rounds_the_last_elements_otherwise(cut: str) -> None:
+    chosen = {"name": "adamw", "learning_rate": 0.01}
+    whole, parts = whole_update(chosen, 5), cut_update(chosen, 5, CUTS[cut])
+    for name, weight in whole.items():
+        torch.testing.assert_close(parts[name], weight, rtol=3e-7, atol=3e-8)
+
+
+@pytest.fixture(scope="module")
+def straight(one_rank: RankPool) -> Callable[[str], dict[str, bytes]]:
+    """Weights of one rank at stage 0 after six updates, by optimizer."""
+    return lru_cache(lambda name: one_rank.run(updated, configured(name, 1, 0), 1, 6)[0])
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHARED else pytest.param(name, marks=pytest.mark.slow) for name in EXACT]
+)
+def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
+    one_rank: RankPool, two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
+) -> None:
+    """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at stage 3 by two."""
+    two_ranks.run(updated, configured(name, 2, 1), 1, 3, None, tmp_path)
+    assert one_rank.run(updated, configured(name, 1, 0), 4, 6, tmp_path) == [straight(name)]
+    assert two_ranks.run(updated, configured(name, 2, 3), 4, 6, tmp_path) == [straight(name)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("name", EXACT)
+def test_two_ranks_give_the_bits_of_one(
+    two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], name: str, stage: int
+) -> None:
+    assert two_ranks.run(updated, configured(name, 2, stage), 1, 6) == [straight(name)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_four_ranks_give_the_bits_of_one_and_read_what_two_have_saved(
+    two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
+) -> None:
+    two_ranks.run(updated, configured(name, 2, 2), 1, 3, None, tmp_path)
+    pool = RankPool(4)
+    try:
+        for stage in range(4):
+            assert pool.run(updated, configured(name, 4, stage), 1, 6) == [straight(name)] * 4, stage
+            assert pool.run(updated, configured(name, 4, stage), 4, 6, tmp_path) == [straight(name)] * 4, stage
+    finally:
+        pool.close()

@@ -1,0 +1,183 @@
+"""Averaged SGD against the paper's algorithm 1, written out in numpy, and in whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.configuration.config import load_config
+from clozeline.registry import choose
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+
+Evaluated = tuple[np.ndarray, bool]
+RATE, DECAY, PATIENCE = 0.4, 0.05, 2
+
+
+def published(start: np.ndarray, curvature: np.ndarray, noise: np.ndarray) -> tuple[list[float], int, np.ndarray]:
+    """Algorithm 1 with an evaluation after each step: losses up to the trigger, T, and the mean of w_T, …, w_k."""
+    weights, logs, trigger = [start], [], 0
+    for pushed in noise:
+        last = weights[-1]
+        weights.append(last - RATE * (curvature * last + pushed + DECAY * last))
+        if not trigger:
+            value = float((curvature * weights[-1] ** 2).sum())
+            if len(logs) > PATIENCE and value > min(logs[:-PATIENCE]):
+                trigger = len(weights) - 1
+            logs.append(value)
+    return logs, trigger, np.mean(weights[trigger:], axis=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    start, curvature, noise = draws.normal(size=7), draws.uniform(0.5, 2, 7), draws.normal(size=(40, 7))
+    logs, trigger, mean = published(start, curvature, noise)
+    assert 0 < trigger < 40, "the case averages over some steps, and not over all of them"
+    weight = torch.nn.Parameter(torch.tensor(start))
+    builder = choose(
+        "clozeline.train.optim.optimizers",
+        {"name": "nt_asgd", "learning_rate": RATE, "weight_decay": DECAY, "patience": PATIENCE},
+    ).build()
+    optimizer = builder.build([{"params": [weight], "name": "decay", "weight_decay": DECAY}])
+    losses: list[float] = []
+    begun = []
+    for step, pushed in enumerate(noise, start=1):
+        weight.grad = torch.tensor(curvature) * weight.detach() + torch.tensor(pushed)
+        optimizer.step()
+        losses.append(float((torch.tensor(curvature) * weight.detach() ** 2).sum()))
+        begun += [step] if builder.follow(optimizer, losses) else []
+    assert begun == [trigger], "it begins once, where the paper does, and goes on"
+    assert losses[: len(logs)] == pytest.approx(logs, rel=1e-12)
+    assert optimizer.state[weight]["average"].numpy() == pytest.approx(mean, rel=1e-10)
+    assert float(optimizer.state[weight]["averaged"]) == 40 - trigger + 1
+
+
+@given(st.lists(st.integers(0, 6), max_size=14), st.integers(1, 4))
+def test_the_trigger_is_that_of_the_authors_code(losses: list[int], patience: int) -> None:
+    logs: list[int] = []
+    triggered = False
+    for loss in losses:
+        triggered = triggered or (len(logs) > patience and loss > min(logs[:-patience]))
+        logs.append(loss)
+    assert no_longer_falls(losses, patience) == triggered
+
+
+def test_a_loss_that_is_not_finite_is_the_worst_one() -> None:
+    assert not no_longer_falls([float("nan"), 5.0, 4.0, 3.0], 1)
+    assert no_longer_falls([3.0, 2.0, float("nan")], 1)
+    assert not no_longer_falls([float("inf"), 2.0, float("inf")], 1)
+
+
+def test_decay_and_steps_without_a_gradient() -> None:
+    """A matrix decays, a bias does not; a parameter without a gradient keeps its weight, and is averaged too."""
+    layer, lonely = torch.nn.Linear(1, 1), torch.nn.Parameter(torch.tensor([3.0]))
+    builder = choose(
+        "clozeline.train.optim.optimizers", {"name": "nt_asgd", "learning_rate": 0.5, "patience": 1}
+    ).build()
+    groups = [
+        {"params": [layer.weight], "name": "decay", "weight_decay": 0.1},
+        {"params": [layer.bias, lonely], "name": "no_decay", "weight_decay": 0.0},
+    ]
+    optimizer = builder.build(groups)
+    torch.nn.init.constant_(layer.weight, 2.0)
+    torch.nn.init.constant_(layer.bias, 1.0)
+    assert builder.follow(optimizer, [1.0, 1.0, 2.0])
+    assert not builder.follow(optimizer, [1.0, 1.0, 2.0, 0.5]), "the choice is not taken back"
+    layer.weight.grad, layer.bias.grad = torch.ones(1, 1), torch.ones(1)
+    optimizer.step()
+    assert layer.weight.item() == pytest.approx(2 - 0.5 * (1 + 0.1 * 2))
+    assert layer.bias.item() == pytest.approx(0.5)
+    averages = [optimizer.state[one]["average"].item() for one in (layer.weight, layer.bias, lonely)]
+    assert averages == pytest.approx([(2 + 1.4) / 2, (1 + 0.5) / 2, 3.0])
+
+
+def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts() -> None:
+    layer, chosen = torch.nn.Linear(3, 2), choose("clozeline.train.optim.optimizers", "nt_asgd")
+    builder = chosen.build()
+    optimizer = builder.build([{"params": [layer.weight, layer.bias], "name": "decay", "weight_decay": 0.0}])
+    builder.follow(optimizer, [1.0] * 6 + [2.0])
+    optimizer.step()
+    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
+    assert sizes == [layer.weight.numel()] * chosen.type.states
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+def trained(world: World, config: Path, overrides: tuple[str, ...] = ()) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+STAGES = [pytest.param(stage, id=f"stage {stage}", marks=[] if stage == 1 else pytest.mark.slow) for stage in range(4)]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_resumes_to_the_same_bits_before_and_after_the_trigger(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
+) -> None:
+    """Straight through, and with stops at steps with and without an evaluation; the trigger is an event of the run."""
+    chosen = {"name": "nt_asgd", "learning_rate": 2.0, "patience": 1}
+
+    def train(name: str, *overrides: str) -> tuple[list[str], list[str], list[int]]:
+        path, output = tmp_path / f"{name}.yaml", tmp_path / name
+        config = write_config(
+            path, shards, output, optimizer=chosen, schedule={"name": "constant"}, zero__stage=stage, steps=12,
+            evaluate__every=2, model__dropout={}, checkpoint__every=None,
+        )  # fmt: skip
+        assert two_ranks.run(trained, config, overrides) == [0, 0]
+        records = read_lines(output / "metrics.jsonl")
+        losses = [record["loss"].hex() for record in records if "loss" in record]
+        heldout = [
+            record["heldout"]["heldout"]["loss"].hex()
+            for record in records
+            if "heldout" in record and record["step"] % 2 == 0
+        ]
+        begun = [line["step"] for line in read_lines(output / "events.jsonl") if line["event"] == "averaging"]
+        return losses, heldout, begun
+
+    straight = train("straight")
+    values = [float.fromhex(loss) for loss in straight[1]]
+    (begun,) = straight[2]
+    assert begun == next(2 * n for n in range(1, 7) if no_longer_falls(values[:n], 1))
+    assert 4 < begun < 11, "the stops are before and after it"
+    for steps in (3, 4, begun, 11):
+        train("parts", f"steps={steps}")
+    assert train("parts") == straight
+    ours, theirs = (read_weights(*find_checkpoint(tmp_path / name)) for name in ("straight", "parts"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
+    one_rank: RankPool, tmp_path: Path, shards: Path
+) -> None:
+    """A run that begins with its weights, and hardly moves, has its held-out loss."""
+    chosen = {"name": "nt_asgd", "learning_rate": 2.0, "patience": 1}
+    shared = {"schedule": {"name": "constant"}, "model__dropout": {}, "evaluate__every": 2}
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "a", optimizer=chosen, steps=12, **shared)
+    assert one_rank.run(trained, config) == [0]
+    last = read_lines(tmp_path / "a" / "metrics.jsonl")[-1]["heldout"]["heldout"]["loss"]
+    still = {"name": "adamw", "learning_rate": 1e-9}
+    source = {"model__init_from": str(tmp_path / "a"), "steps": 1}
+    config = write_config(tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source)
+    assert one_rank.run(trained, config) == [0]
+    assert read_lines(tmp_path / "b" / "metrics.jsonl")[-1]["heldout"]["heldout"]["loss"] == pytest.approx(
+        last, rel=1e-5
+    )
+    directory, index = find_checkpoint(tmp_path / "a")
+    reader, averages = CheckpointReader(directory, index), read_weights(directory, index)
+    assert any(not torch.equal(reader.whole("weight", name), average) for name, average in averages.items())

@@ -1,0 +1,85 @@
+"""A branch of a run: the losses of a run that had its decay from the start, and a run that stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import dry_run, run
+from clozeline.train.startup.branch import branch_point, branched
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+
+DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
+
+
+@pytest.fixture(scope="module")
+def trunk(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """Write a run of six steps at a constant rate with all its checkpoints, beside its configuration."""
+    folder = tmp_path_factory.mktemp("branches")
+    shards = write_masked_sets(folder / "sets")
+    keys = {"schedule": {"name": "constant", "warmup": 1}, "checkpoint": {"every": 2, "keep_last": 9}, "steps": 6}
+    write_config(folder / "c.yaml", shards, folder / "run", **keys)
+    assert one_rank.run(trained, folder / "c.yaml", ()) == [0]
+    return folder
+
+
+def trained(world: World, path: Path, overrides: tuple[str, ...]) -> int:
+    return run(load_config(TrainConfig, path, overrides), joined=world)
+
+
+def losses(output: Path) -> dict[int, str]:
+    return {line["step"]: line["loss"].hex() for line in read_lines(output / "metrics.jsonl") if "loss" in line}
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+def test_a_branch_continues_a_run_without_touching_it(trunk: Path, one_rank: RankPool) -> None:
+    """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
+    before, branch = contents(trunk / "run"), trunk / "run-decay-4"
+    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [0]
+    assert sorted(losses(branch)) == [5, 6]
+    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [0]
+    assert contents(trunk / "run") == before
+    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [0]
+    straight = losses(trunk / "straight")
+    assert losses(branch) == {step: straight[step] for step in range(5, 9)}
+    assert losses(branch)[6] != losses(trunk / "run")[6]
+    assert one_rank.run(trained, branch / "config.yaml", ()) == [0]
+    assert losses(branch) == {step: straight[step] for step in range(5, 9)}
+    assert not (trunk / "run-decay-4-decay-4").exists()
+
+
+def test_what_a_branch_cannot_be(trunk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def configured(*overrides: str) -> TrainConfig:
+        return load_config(TrainConfig, trunk / "c.yaml", overrides)
+
+    assert dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8")) == 0
+    assert "resume     from step-00000002: 2 of 8 steps are done; the schedule ends at 8" in capsys.readouterr().out
+    with pytest.raises(ConfigurationError, match="holds no checkpoint of step 3, only of 2, 4, 6"):
+        dry_run(configured("schedule={name: wsd, decay_from: 3}", "steps=8"))
+    with pytest.raises(ConfigurationError, match="decay_from: expected a step before the end of the schedule at 6"):
+        dry_run(configured("schedule={name: wsd, decay_from: 6}"))
+    with pytest.raises(ConfigurationError, match=r"another run:\n  seed: 7 in the checkpoint, 8 now"):
+        dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8", "seed=8"))
+    with pytest.raises(ConfigurationError, match=r"branch_from: .* needs schedule\.decay_from"):
+        branch_point(configured(f"branch_from={trunk / 'run'}"))
+
+
+def test_a_horizon_of_the_run_is_not_the_branch_s(trunk: Path) -> None:
+    found = branched(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=6"]))
+    assert (found.output, found.branch_from) == (trunk / "run-decay-4", trunk / "run")
+    assert found.schedule.options.steps is None
+    given = branched(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=7"]))
+    assert given.schedule.options.steps == 7
+    plain = load_config(TrainConfig, trunk / "c.yaml", [])
+    assert branched(plain) is plain

@@ -1,0 +1,102 @@
+"""Run directories: what a start finds there, and what earlier versions wrote into them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.phases import open_phases
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.run import run
+from clozeline.train.startup.run_directory import claim, read_config, settle
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
+    config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
+    with claim(config):
+        with pytest.raises(ConfigurationError, match="in use by another process"):
+            claim(config)
+        settle(config, open_phases(config.data))
+        with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
+            claim(config)
+    claim(config).close()
+
+
+def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    (tmp_path / "run").mkdir()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert code == 64
+    assert "is not empty" in message
+
+
+def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """`must` makes nothing; what another failure leaves before the first step does not hinder `never`."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    ((code, message),) = one_rank.run(start, config, ["resume=must"])
+    assert (code, "holds no valid checkpoint" in message) == (64, True)
+    assert not (tmp_path / "run").exists()
+    assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+    (tmp_path / "run" / "notes").write_text("mine")
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert (code, "notes" in message) == (64, True)
+    (tmp_path / "run" / "notes").unlink()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
+
+
+def test_a_run_of_an_earlier_version_is_read_and_resumed(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """Its config.yaml and its checkpoints hold former names; the losses go on as if they had always been present."""
+    straight = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
+    assert one_rank.run(start, straight, []) == [(0, "")]
+    output = tmp_path / "former"
+    config = write_config(tmp_path / "b.yaml", shards, output)
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+    present = read_config(output)
+    _write_former_names(output)
+    assert read_config(output) == present
+    assert one_rank.run(start, config, []) == [(0, "")]
+    assert _losses(output) == _losses(tmp_path / "straight")
+
+
+def _write_former_names(output: Path) -> None:
+    path = output / "config.yaml"
+    text = path.read_text(encoding="utf-8")
+    for words in (("  ffn_dim:", "  ffn:"), ("type_vocab_size:", "types:"), ("on_damaged:", "on_corrupt:"),
+                  ("max_rows:", "rows:"), ("max_damaged_fraction:", "max_corrupt_fraction:")):  # fmt: skip
+        assert words[0] in text
+        text = text.replace(*words)
+    path.write_text(text.replace("  activation: gelu", "  act: gelu"), encoding="utf-8")
+    (index,) = (output / "checkpoints").glob("step-*/checkpoint.json")
+    text = re.sub(',"checksum":"[0-9a-f]{64}"', "", index.read_text(encoding="utf-8"))
+    for name, former in (("ffn_dim", "ffn"), ("activation", "act"), ("type_vocab_size", "types")):
+        assert f'"model.{name}":' in text
+        text = text.replace(f'"model.{name}":', f'"model.{former}":')
+    index.write_text(text, encoding="utf-8")
+
+
+def _losses(output: Path) -> list[str]:
+    return [record["loss"].hex() for record in read_lines(output / "metrics.jsonl")]

@@ -1,0 +1,112 @@
+"""Runs beside one model in memory: each gives the scores of its own, and the model alone gives its own again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.checkpoints import build_checkpoint, parameter_shapes
+from clozeline.tools.models.exporting.exportable import open_exportable
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from clozeline.train.startup.merged_weights import read_whole
+from clozeline.train.startup.run_directory import read_config
+from clozeline.train.startup.shared_base import SharedBase
+from tests.distributed import RankPool
+from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
+
+PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
+ROWS = FIRST_WORD + WORDS
+RUNS = {
+    "lora": ["model.adapter={name: lora, rank: 2}"],
+    "again": ["model.adapter={name: lora, rank: 2}", "seed=9"],
+    "prompted": ["model.adapter={name: prompt, length: 2}", "model.heads={masked_lm: {transform: false}}"],
+}
+"""Runs beside `runs/own`: two of one kind, and some with other heads."""
+
+
+def start(world: World, config: Path, overrides: list[str]) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """A run, those beside it, and one beside another."""
+    folder = tmp_path_factory.mktemp("shared")
+    shards = write_masked_sets(folder / "sets")
+    position: dict[str, Any] = {"model__position": {"maximum": 20}}
+    config = write_config(folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position)
+    for name in ("own", "other"):
+        assert one_rank.run(start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]) == [0]
+    runs = {name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()}
+    runs["elsewhere"] = [*RUNS["lora"], f"model.init_from={folder / 'runs' / 'other'}"]
+    for name, words in runs.items():
+        output = f"output={folder / 'runs' / name}"
+        assert one_rank.run(start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]) == [0]
+    return folder
+
+
+def rows() -> dict[str, torch.Tensor]:
+    ids = torch.arange(FIRST_WORD, FIRST_WORD + 24).reshape(2, 12)
+    return {"input_ids": ids, "position_ids": torch.arange(12)[None], "lengths": torch.tensor([12, 9])}
+
+
+def scores(model: Model) -> torch.Tensor:
+    with torch.no_grad():
+        (found,) = model.logits(rows()).values()
+    return found
+
+
+def own_scores(run: Path) -> torch.Tensor:
+    """The scores of a model that holds this run alone."""
+    directory, index = find_checkpoint(run)
+    config = read_config(run).model
+    model = Model(config, ROWS).eval()
+    weights = read_whole(config, directory, index, parameter_shapes(config, ROWS))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+    return scores(model)
+
+
+def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folder: Path) -> None:
+    names = list(RUNS)
+    shared = SharedBase({name: folder / "runs" / name for name in names})
+    alone = scores(shared.use(None))
+    base = build_checkpoint(open_exportable(folder / "runs" / "own").checkpoint)
+    assert torch.equal(alone, scores(base))
+    for name in [*names, *reversed(names)]:
+        found = scores(shared.use(name))
+        assert torch.equal(found, own_scores(folder / "runs" / name)), name
+        assert (found - alone).abs().max() > 1e-3, name
+        assert torch.equal(scores(shared.use(None)), alone), name
+    tables = [parameter for name, parameter in shared.model.named_parameters() if name.endswith("tokens.weight")]
+    assert len(tables) == 1
+
+
+def test_the_page_shows_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = (block for block in blocks if "SharedBase" in block)
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["model"].adapter_in_use is None
+
+
+def test_runs_beside_other_models_are_refused(folder: Path) -> None:
+    runs = folder / "runs"
+    with pytest.raises(ConfigurationError, match=r"elsewhere: began with another model than .*lora: family\."):
+        SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
+    with pytest.raises(ConfigurationError, match="own: trained no adapter"):
+        SharedBase({"one": runs / "own"})
+    with pytest.raises(ConfigurationError, match="no run 'two'; there are: one"):
+        SharedBase({"one": runs / "lora"}).use("two")

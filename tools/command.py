@@ -1,0 +1,81 @@
+"""The command line of a tool: arguments, one message, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from clozeline.command import Parser, guarded
+from clozeline.command import Terminal as Terminal
+from clozeline.errors import ModelError
+
+
+class Arguments(Parser):
+    """An argument parser whose errors are configuration errors: one message, exit code 64.
+
+    Args:
+        description: docstring of the tool.
+    """
+
+    def __init__(self, description: str | None) -> None:
+        super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+class IntermixedArguments(Arguments):
+    """Arguments whose `key=value` words may be before and after options."""
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> argparse.Namespace:
+        """Return the options."""
+        options: argparse.Namespace = self.parse_intermixed_args(args, namespace)
+        return options
+
+
+def some_path(text: str) -> Path:
+    """Return a path, as the `type` of an argument; an empty one, such as a variable without a value, is an error."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, got nothing")
+    return Path(text)
+
+
+def natural(text: str) -> int:
+    """Return a number of at least 0, as the `type` of an argument."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Return a number above 0, as the `type` of an argument."""
+    number = natural(text)
+    if not number:
+        raise argparse.ArgumentTypeError("expected a number above 0, got 0")
+    return number
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 row`, `2 rows`, `1,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int]) -> int:
+    """Parse, act and return the exit code. A user's mistake becomes one message, never a traceback.
+
+    Args:
+        parser: the tool's parser.
+        arguments: words of the command line; None: those of the process.
+        action: called with the options; returns the exit code of success.
+    """
+
+    def explained() -> int:
+        try:
+            return action(parser.parse_args(arguments))
+        except ModelError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return error.exit_code
+
+    return guarded(explained, "interrupted: nothing was published")

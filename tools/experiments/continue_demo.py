@@ -1,0 +1,52 @@
+"""Continue a published model on a crawl: `make continue`, or `clozeline continue-demo --output runs/continue`.
+
+Transformers makes a small BERT with its tokenizer. The chain makes shards of a crawl with that tokenizer, trains the
+model further, exports it, and compares what transformers then fills into masks with what the trained run does. Each
+step is a command that is printed before it runs. A second call skips the finished steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from clozeline.tools.experiments.demo import RECIPE, SENTENCES, TRAINING
+from clozeline.tools.experiments.trainings.demo_chain import crawl, heldout_result, run_chain, train
+from clozeline.tools.experiments.trainings.runner import run_step
+from clozeline.tools.experiments.trainings.exported_guesses import compared, export_run
+from clozeline.tools.experiments.trainings.small_bert import publish_small_bert
+
+_OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"
+_OPTIMIZER: Final = "{name: adamw, learning_rate: 1e-3, betas: [0.9, 0.98], eps: 1e-6, weight_decay: 0.01}"
+_STEPS: Final = 400
+
+
+def _continue(output: Path, pages: int, steps: int | None) -> None:
+    published, shards, run, exported = (output / name for name in ("published", "shards", "train", "exported"))
+    seconds = {"crawl": crawl(output / "crawl", pages)}
+    if not (published / "config.json").exists():
+        publish_small_bert(published)
+        print(f"\n{published}: a small BERT and its tokenizer, made by transformers")
+    warc = output / "crawl" / "pydoc.warc.gz"
+    data = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
+    own = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
+    seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own)
+    model = ["model=null", f"model.init_from={published}", "model.dropout={}", f"optimizer={_OPTIMIZER}"]
+    seconds["train"] = train(run, shards, TRAINING, f"steps={_STEPS}", *model, steps=steps)
+    heldout = heldout_result(run)
+    print(f"\nheld-out loss {heldout['loss']:.4f} nats, unigram entropy {heldout['unigram_entropy']:.4f}")
+    seconds["export"] = export_run(run, exported)
+    run_step("python", "clozeline compare-logits", run, exported, "--theirs")
+    print()
+    print(compared(run, exported, SENTENCES))
+    print("seconds: " + ", ".join(f"{name} {value:.0f}" for name, value in seconds.items()), flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chain; return the exit code of the step that failed, or 0."""
+    return run_chain("continue", __doc__, _continue, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,157 @@
+"""Fine-tune a model on a task with several seeds, score each run beside its baselines, and print one table.
+
+`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the
+task's sets with the tokenizer of BODY, trains one run for each seed, and scores it on `dev`. `from` says what begins
+with the weights of BODY: all, embeddings, or random, which is nothing. Words that begin with `tasks.` go to the stage,
+all others to `train/main.py`: `steps=500`, `freeze=body`. The same command continues after an interruption, and a seed
+that has a score is not run again. `--compare DIR ...` prints the table of such outputs, each against the first.
+`pseudo=FILE` has further rows to learn from, such as those that a run has labelled (`clozeline pseudo-label`).
+`tests='{de: FILE, fr: FILE}'` scores each run on further files, of other languages, say; `--matrix DIR ...` prints the
+table of outputs by files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, config_file
+from clozeline.errors import ConfigurationError
+from clozeline.tools.experiments.trainings.finetuning_scores import (
+    comparison_lines,
+    matrix_lines,
+    read_by_split,
+    read_scored,
+    score_run,
+    scores_path,
+    table_lines,
+)
+from clozeline.tools.experiments.trainings.runner import (
+    Training,
+    collect_all,
+    refuse_other_words,
+    remember_words,
+    run_step,
+)
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.settings import split_settings
+
+_PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FinetuneOptions:
+    """A task, its files, and the runs."""
+
+    task: str
+    """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
+    train: Path
+    """file with the rows to learn from"""
+    dev: Path
+    """file with the rows to score on"""
+    output: Path
+    """folder of all sets, runs and scores"""
+    pseudo: Path | None = None
+    """file with further rows to learn from, such as those that clozeline pseudo-label has labelled"""
+    tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
+    """further files to score the runs on, by name: {de: FILE, fr: FILE}"""
+    seeds: Annotated[int, Field(ge=1)] = 5
+    """runs, with the seeds 0, 1, ...; more may be asked for later"""
+    begin: Literal["all", "embeddings", "random"] = "all"
+    """weights of the body that a run begins with; `from` on the command line"""
+
+
+def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
+    """Make the sets, then train and score every seed that has no score yet.
+
+    Args:
+        body: a run, an imported model or a folder of transformers.
+        options: what to do.
+        overrides: `key=value` of the stage (`tasks.`) and of the training.
+
+    Raises:
+        ConfigurationError: the folder holds runs of other options, or a command was refused.
+    """
+    if not body.is_dir():
+        raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
+    output = options.output.resolve()
+    recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
+    note = output / "finetune.json", _facts(body, options, overrides)
+    refuse_other_words(*note)
+    sets = [word for word in overrides if word.startswith("tasks.")]
+    learnt = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
+    scored = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
+    splits = {**learnt, **scored}
+    files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
+    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
+    run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
+    remember_words(*note)
+    (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
+    shards = train if len(learnt) == 1 else f"[{', '.join(str(train.with_name(split)) for split in learnt)}]"
+    trainings = []
+    for seed in range(options.seeds):
+        run = output / f"seed-{seed}"
+        words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
+        words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in sets)]
+        results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored}
+        trainings.append(Training(recipes["train.yaml"], results, overrides=words))
+    collect_all(trainings)
+
+
+def _config(task: str, kind: str) -> Path:
+    """Return the file of a task's recipe, ours or in a folder of the user."""
+    folder = Path(task)
+    if folder.is_dir():
+        return (folder / kind).resolve()
+    return config_file(f"recipe:tasks/{task}", kind).resolve()
+
+
+def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return what the folder is for."""
+    ours: dict[str, Any] = {"body": str(body.resolve())}
+    ours |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
+    ours |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
+    ours |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
+    return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("body", type=some_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
+    own = "task, train, pseudo, dev, tests, output, seeds, from"
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the training")
+    parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")
+    parser.add_argument(
+        "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
+    )
+
+    def action(options: argparse.Namespace) -> int:
+        if options.matrix is not None:
+            print(*matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]), sep="\n")
+            return 0
+        folders = options.compare
+        if folders is None:
+            if options.body is None:
+                raise ConfigurationError("expected BODY and key=value words, or --compare DIR ...; see --help")
+            words = [re.sub("^from=", "begin=", word) for word in options.overrides]
+            chosen, overrides = split_settings(FinetuneOptions, words)
+            finetune(options.body, chosen, overrides)
+            folders = [chosen.output]
+        groups = [(str(folder), read_scored(folder)) for folder in folders]
+        print(*table_lines(groups), *comparison_lines(groups), sep="\n")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

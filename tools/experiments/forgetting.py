@@ -1,0 +1,117 @@
+"""Train task after task, and see what is kept: `clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR`.
+
+Each method learns all tasks in their order, from RUN on: `plain`; `replay`, where some rows are of earlier tasks;
+`ewc`, for which this tool measures the Fisher information; `l2_sp`. The table has the score of every task after every
+stage, forgetting and backward transfer. With `learned=1`, RUN has learned the first task already. Other words go to
+`train/main.py`: `steps=500`. The same command continues after an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args
+
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.files import publish_json
+from clozeline.tools.experiments.trainings.forgetting_scores import Matrix, summary, summary_lines
+from clozeline.tools.experiments.trainings.runner import remember_words
+from clozeline.tools.experiments.trainings.task_sequence import Method, TaskSequence, read_tasks
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.settings import add_settings, split_settings
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+
+_SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
+"""Settings that runs and scores of a folder depend on, in addition to the tasks."""
+
+
+def _several(value: Any) -> Any:
+    """Return a list of one for a value alone."""
+    return [value] if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ForgettingOptions:
+    """Tasks, methods and their strengths."""
+
+    tasks: Annotated[list[Path], BeforeValidator(_several), Field(min_length=1)]
+    """YAML files of tasks in the order of learning, each with {name, shards, heldout, config}"""
+    method: Annotated[list[Method], BeforeValidator(_several), Field(min_length=1)] = Field(
+        default_factory=lambda: list[Method](get_args(Method)),
+        description="plain, replay, ewc, l2_sp",
+    )
+    output: Annotated[Path, HOME_EXPANDED]
+    """folder of all runs and scores"""
+    seeds: Annotated[int, Field(ge=1)] = 1
+    """runs of each method, with the seeds 0, 1, ...; more may be asked for later"""
+    learned: Annotated[int, Field(ge=0)] = 0
+    """tasks, the first ones, that RUN has learned already"""
+    replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
+    """replay: share of all rows that earlier tasks have together"""
+    strength: Annotated[float, Field(ge=0)] = 100.0
+    """ewc: factor of the Fisher information"""
+    alpha: Annotated[float, Field(ge=0)] = 0.1
+    """l2_sp: factor of the squared distance"""
+    rows: Annotated[int, Field(ge=1)] = 256
+    """ewc: examples of each task whose gradients are squared"""
+    heldout_rows: Annotated[int, Field(ge=1)] | None = None
+    """rows of each held-out set that are scored, from the first on; null: all"""
+
+
+def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
+    """Learn all tasks by all methods, write `forgetting.json`, and return the lines of the table.
+
+    Args:
+        run: with which training begins.
+        options: what to do.
+        words: `key=value` of the training.
+
+    Raises:
+        ConfigurationError: tasks, run and methods do not go together, or the folder holds runs of other words.
+    """
+    find_checkpoint(run)
+    tasks = read_tasks(options.tasks, options.learned)
+    folder, most = options.output.resolve(), options.heldout_rows
+    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), most)
+    for method in options.method:
+        sequence.check(method)
+    note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
+    note |= {name: getattr(options, name) for name in _SETTINGS}
+    remember_words(options.output / "words.json", note)
+    matrices: dict[str, list[Matrix]] = {
+        method: [
+            sequence.learn(method, seed, options.replay, options.strength, options.alpha, options.rows)
+            for seed in range(options.seeds)
+        ]
+        for method in options.method
+    }
+    stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
+    learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
+    kinds = sequence.kinds(options.method[0])
+    names = [task.name for task in tasks]
+    found = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
+    said = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": found}
+    publish_json(options.output / "forgetting.json", said)
+    return [*summary_lines(found, names, stages, kinds)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
+
+    def action(options: argparse.Namespace) -> int:
+        print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,166 @@
+"""Train the variants of a study at equal arithmetic, and judge published orderings: `clozeline study STUDY`.
+
+STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. The pipeline makes the sets from `input`,
+by default from the demo's crawl. Each variant is trained with every seed for the same number of operations, and its
+loss is taken on the same held-out rows, of the measures that its training prepared it for. The same command continues
+what was interrupted. `OUTPUT/study.txt` is made from the scores alone; study.html adds the curves of the first seed
+over operations, and study.svg is one picture of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clozeline.report.charts import SHADES
+from clozeline.files import publish, read_json
+from clozeline.report.html_page import grid, section
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.experiments.trainings.comparison import mean_text
+from clozeline.tools.experiments.trainings.demo_chain import crawl
+from clozeline.tools.experiments.trainings.pair_accuracy import PairTest, pair_table
+from clozeline.tools.experiments.trainings.runner import Training, collect_all, run_step, write_report
+from clozeline.tools.experiments.trainings.study_plan import Plan, Study, Variant, load_study, plan_training
+from clozeline.tools.experiments.trainings.study_scores import batch_losses, loss_of, verdict
+from clozeline.tools.command import Arguments, positive, run_tool, some_path
+from clozeline.tools.experiments.trainings.runs_picture import Panels
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
+from clozeline.train.logs.json_lines import read_lines
+
+_PAGES: Final = 1000
+"""Most pages of the demo's crawl: all of the documentation."""
+
+
+def _sets(folder: Path, output: Path, given: str | None) -> Path:
+    """Make the sets, unless that is done; return their folder."""
+    if given is None:
+        crawl(output / "crawl", _PAGES)
+        given = str(output / "crawl" / "pydoc.warc.gz")
+    words = [f"input={given}", f"output={output / 'shards'}"]
+    run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    return output / "shards" / "corrupt"
+
+
+def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | None, scores: Path) -> None:
+    """Measure a trained run, and write its figures."""
+    run = Path(plan.config["output"])
+    trained, most = load_trained(run), int(plan.config["evaluate"]["max_rows"])
+    figures = {
+        "steps": sum(plan.steps),
+        "flops": plan.total,
+        "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
+        "losses": {
+            measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), most)
+            for measure, chosen in variant.measures.items()
+        },
+    } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
+    with publish(scores) as temporary:
+        temporary.write_text(json.dumps(figures) + "\n", encoding="utf-8")
+
+
+def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    return list(dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]))
+
+
+def _losses_of(found: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
+    """Return the loss of each seed of a variant; none where its training did not prepare it for the measure."""
+    return [loss_of(np.array(one["losses"][measure])) for one in found if measure in one["losses"]]
+
+
+def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the losses of each variant, then the orderings with their verdicts, which know seeds and rows."""
+    measures = _measures(runs)
+    seeds = len(next(iter(runs.values())))
+    of_seeds = "one seed" if seeds == 1 else f"{seeds} seeds"
+    yield f"{study.title}: {study.flops:.3g} operations a run, {of_seeds}; nats on held-out rows"
+    yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
+    for name, found in runs.items():
+        cells = []
+        for measure in measures:
+            losses = _losses_of(found, measure)
+            cells.append(f"{mean_text(losses, 3) if losses else '':>18}")
+        yield f"{name:<22}{found[0]['steps']:>8,}{found[0]['tokens']:>12,}" + "".join(cells)
+    for claim in study.orderings:
+        sides = [[np.array(one["losses"][claim.measure]) for one in runs[name]] for name in (claim.lower, claim.higher)]
+        judged = verdict(sides[0], sides[1])
+        yield (
+            f"{claim.measure}: {claim.lower} below {claim.higher} by {judged.difference:+.3f} "
+            f"[{judged.low:+.3f}, {judged.high:+.3f}]: {judged.word}. {claim.said}"
+        )
+
+
+def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
+    """Yield the held-out losses over operations, of as many runs at once as there are colours."""
+    for first in range(0, len(runs), SHADES):
+        some = runs[first : first + SHADES]
+        yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
+
+
+def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
+    """Yield a row of the picture for each measure: losses on the way and at the end."""
+    for measure in _measures(runs):
+        last = {name: losses for name, found in runs.items() if (losses := _losses_of(found, measure))}
+        curves = {
+            name: [(flops / 1e12, loss) for flops, loss in points(first[name], "flops", "heldout", measure, "loss")]
+            for name in last
+        }
+        unigram = float(last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"])
+        top = max(unigram + 0.3, min(map(min, last.values())) + 0.5)
+        title = f"{measure}: nats; dashed: unigram {unigram:.2f}"
+        yield Panels(title, "10¹² FLOPs", curves, unigram, top, (f"{measure} at the end", last))
+
+
+def _has_figures(key: str, scores: Path) -> bool:
+    return key in (read_json(scores) or {})
+
+
+def _study(options: argparse.Namespace) -> int:
+    folder, output = options.study.resolve(), options.output.resolve()
+    study, variants = load_study(folder)
+    study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
+    sets = _sets(folder, output, options.input)
+    test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
+    files = {name: [output / f"scores/{name}-{seed}.json" for seed in range(study.seeds)] for name in variants}
+    required, trainings = "losses" if test is None else "pairs", []
+    for name, variant in variants.items():
+        for seed, scores in enumerate(files[name]):
+            plan = plan_training(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed)
+            measure = partial(_write_scores, variant, plan, sets, test)
+            config = output / "configs" / f"{name}-{seed}.yaml"
+            is_complete = partial(_has_figures, required)
+            trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
+    collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
+    runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
+    first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
+    lines, panels = [*_table(study, runs), *pair_table(runs)], [*_panels(runs, first)]
+    write_report(output, "study", study.title, lines, panels, _pictures([*first.values()]))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument(
+        "study", type=some_path, metavar="STUDY", help="folder of a study, such as configs/studies/hybrid"
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores")
+    parser.add_argument("--input", metavar="FILES", help="texts, as the pipeline takes them; default: the demo's crawl")
+    parser.add_argument(
+        "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
+    )
+    parser.add_argument("--flops", type=float, help="operations of each run; default: those of study.yaml")
+    parser.add_argument("--seeds", type=positive, help="runs of each variant; default: those of study.yaml")
+    return run_tool(parser, arguments, _study)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

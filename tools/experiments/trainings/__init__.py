@@ -1,0 +1,1 @@
+"""Experiments: trainings that are launched, resumed, measured and compared."""

@@ -1,0 +1,55 @@
+"""A small BERT as its publisher would give it away: made and written by transformers alone, never trained."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from clozeline.errors import ConfigurationError
+
+_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ROWS = 128
+
+
+def small_vocabulary(text: str, size: int) -> list[str]:
+    """Return pieces of WordPiece: specials, each character at the start and inside of a word, then frequent words."""
+    words = Counter(re.findall(r"[a-z]+|[0-9]+|[^\sa-z0-9]", text.lower()))
+    characters = sorted({character for word in words for character in word})
+    pieces = [*_SPECIALS, *characters, *(f"##{character}" for character in characters)]
+    frequent = sorted(words, key=lambda word: (-words[word], word))
+    return [*pieces, *(word for word in frequent if len(word) > 1)][:size]
+
+
+def publish_small_bert(folder: Path) -> None:
+    """Write config.json, model.safetensors and the files of the tokenizer; equal at every call.
+
+    The vocabulary is of the texts in the standard library's `pydoc_data`.
+
+    Raises:
+        ConfigurationError: transformers is not installed.
+    """
+    from pydoc_data.topics import topics
+
+    import torch
+
+    try:
+        from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+    except ImportError as error:
+        raise ConfigurationError("making a model of transformers needs it: pip install transformers") from error
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = small_vocabulary("\n".join(topics.values()), 3000)
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    BertTokenizer(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=512,
+        max_position_embeddings=_ROWS,
+        initializer_range=0.05,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)

@@ -1,0 +1,51 @@
+"""The files by which sentence-transformers takes an exported encoder as a model of sentence embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish_json
+from clozeline.model.configuration.model_config import ModelConfig
+
+POOLINGS: Final = ("mean", "cls")
+_MODULES: Final = (("", "Transformer"), ("1_Pooling", "Pooling"))
+
+
+def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) -> None:
+    """Refuse a model whose places cannot be pooled.
+
+    Raises:
+        ConfigurationError: it has no encoder, is exported with its head, or has no tokenizer.
+    """
+    if config.architecture == "decoder":
+        raise ConfigurationError(
+            "--pooling: expected a model with an encoder, got a decoder, whose places do not see what follows"
+        )
+    if not encoder_alone:
+        raise ConfigurationError("--pooling: embeddings are read from the encoder alone; add --parts encoder")
+    if not tokenizer:
+        raise ConfigurationError("--pooling: a model of sentence embeddings needs its tokenizer, and none was found")
+
+
+def write_modules(folder: Path, pooling: str, config: ModelConfig) -> None:
+    """Publish `modules.json` and the configurations of its two modules.
+
+    Args:
+        folder: of the exported encoder.
+        pooling: `mean` of all tokens' states, or `cls`, the first one's.
+        config: of the model; rows are cut at the places that it has.
+    """
+    limit = {} if config.position.limit is None else {"max_seq_length": config.position.limit}
+    publish_json(folder / "sentence_bert_config.json", {**limit, "do_lower_case": False})
+    (folder / "1_Pooling").mkdir()
+    modes = {"cls_token": pooling == "cls", "mean_tokens": pooling == "mean"}
+    modes |= dict.fromkeys(("max_tokens", "mean_sqrt_len_tokens"), False)
+    keys = {f"pooling_mode_{mode}": chosen for mode, chosen in modes.items()}
+    publish_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.dim, **keys})
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (path, kind) in enumerate(_MODULES)
+    ]
+    publish_json(folder / "modules.json", modules)

@@ -1,0 +1,65 @@
+"""Weights in parts of a limited size, with an index that says in which part each tensor is."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from torch import Tensor
+
+from clozeline.files import publish_json
+from clozeline.tools.model_folder import write_tensors
+
+_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def byte_count(text: str) -> int:
+    """Read a size such as `500MB`; for a command line.
+
+    Raises:
+        ArgumentTypeError: it is not a positive number with one of the units KB, MB and GB, or without.
+    """
+    match = re.fullmatch(r"(\d+)([KMG]B)?", text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'")
+    return int(match[1]) * _UNITS[match[2] or ""]
+
+
+def divide(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:
+    """Return the tensors in their order, in parts of at most `most` bytes; a larger one is a part by itself."""
+    parts: list[dict[str, Tensor]] = [{}]
+    held = 0
+    for name, tensor in tensors.items():
+        if parts[-1] and held + tensor.nbytes > most:
+            parts.append({})
+            held = 0
+        parts[-1][name] = tensor
+        held += tensor.nbytes
+    return parts
+
+
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], most: int) -> None:
+    """Publish `model.safetensors`, or numbered parts and last `model.safetensors.index.json`.
+
+    Args:
+        folder: of the model.
+        tensors: by the names of transformers.
+        most: bytes of a part.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    parts = divide(tensors, most)
+    if len(parts) == 1:
+        write_tensors(folder / "model.safetensors", tensors)
+        return
+    files: dict[str, str] = {}
+    for number, part in enumerate(parts, start=1):
+        file = f"model-{number:05}-of-{len(parts):05}.safetensors"
+        write_tensors(folder / file, part)
+        files |= dict.fromkeys(part, file)
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    publish_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": size}, "weight_map": files})

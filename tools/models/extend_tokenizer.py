@@ -1,0 +1,122 @@
+"""Add the words of a domain to a tokenizer: `clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500`.
+
+The texts are cut by the tokenizer of MODEL (a run, an imported model, or a tokenizer of ours), and the most frequent
+neighbours of pieces are merged, as in training, into new pieces with the next ids. What the tokenizer had stays: ids,
+pieces, merges. Sets that are made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, whose table
+grows by rows for the new ids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.files import cannot_write
+from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._merges import learn_merges
+from clozeline.registry import find, names
+from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.runs.evaluation.local_texts import texts_of_files
+from clozeline.tools.settings import add_settings, settings_of
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ExtendOptions:
+    """Texts of the domain, and the pieces to learn from them."""
+
+    input: Annotated[Path, HOME_EXPANDED]
+    """file or folder of texts: the field `text` of lines of JSON, any other file as one text"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """folder for the tokenizer; it is new"""
+    pieces: Annotated[int, Field(ge=1, le=1 << 20)] = 500
+    """new pieces at most"""
+    min_frequency: Annotated[int, Field(ge=2)] = 20
+    """times that a new piece must occur in the texts"""
+
+
+def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
+    """Write the larger tokenizer, and return a line about it.
+
+    Args:
+        model: what a tokenizer of ours is found in.
+        options: what is added.
+
+    Raises:
+        ConfigurationError: the tokenizer cannot grow, the output is there, or no piece is frequent enough.
+    """
+    own = own_tokenizer(model)
+    if own is None:
+        raise ConfigurationError(f"{model}: expected a run, an imported model, or a tokenizer of ours")
+    tokenizer: Any = load_tokenizer(own.files[0].parent)
+    if not hasattr(tokenizer, "extend"):
+        able = [
+            name
+            for name in names("clozeline.pipeline.tokenize.tokenizers")
+            if hasattr(find("clozeline.pipeline.tokenize.tokenizers", name), "extend")
+        ]
+        raise ConfigurationError(f"{model}: a tokenizer of the kind {own.kind} takes no pieces, only {', '.join(able)}")
+    if options.output.exists():
+        raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
+    counts = Counter(tokenizer.words(texts_of_files(options.input)))
+    cuts = {word: tokenizer.cut(word) for word in counts}
+    spelt = {word: count for word, count in counts.items() if cuts[word]}
+    before = [tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)]
+    merges = learn_merges(
+        spelt, cuts.__getitem__, options.pieces, join=tokenizer.joined, banned=set(before),
+        min_frequency=options.min_frequency,
+    )  # fmt: skip
+    if not merges:
+        raise ConfigurationError(f"{options.input}: no two pieces are neighbours {options.min_frequency} times")
+    larger = _written(tokenizer, merges, own.kind, options.output)
+    words = sum(spelt.values())
+    tokens = [sum(len(cut(word)) * count for word, count in spelt.items()) for cut in (cuts.__getitem__, larger.cut)]
+    shown = " ".join(tokenizer.joined(*pair) for pair in merges[:_SHOWN])
+    return (
+        f"{options.output}: {counted(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
+        f"{tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
+    )
+
+
+def _written(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str, output: Path) -> Any:
+    """Write the larger tokenizer whole, and return it."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as made:
+            larger = tokenizer.extend(merges, Path(made) / output.name)
+            save_tokenizer(larger, kind, Path(made) / output.name)
+            (Path(made) / output.name).rename(output)
+    except OSError as error:
+        raise StorageError(cannot_write(output, error)) from error
+    return larger
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer")
+    add_settings(parser, ExtendOptions)
+
+    def action(options: argparse.Namespace) -> int:
+        chosen = settings_of(ExtendOptions, options.overrides)
+        sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

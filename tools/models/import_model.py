@@ -1,0 +1,73 @@
+"""Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
+
+DIR_IN is a folder as transformers writes it: config.json and weights (safetensors, or torch files without classes).
+DIR_OUT gets model.yaml, model.safetensors with our names, the tokenizer if DIR_IN has one, and model.json with the
+origin. Nothing in DIR_IN is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import MODEL, read_checkpoint
+from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.model_folder import TOKENIZER, refuse_full, write_imported
+
+_TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
+
+
+def _import(options: argparse.Namespace) -> int:
+    source, folder = options.source, options.output
+    refuse_full(folder)
+    if (source / MODEL).is_file():
+        raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
+    checkpoint = read_checkpoint(source)
+    rows = checkpoint.vocab_size
+    tokenizer = "without a tokenizer" if options.no_tokenizer else _import_tokenizer(source, folder, rows)
+    write_imported(folder, checkpoint, source)
+    count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
+    kind, family = checkpoint.model_type, checkpoint.config.family
+    print(f"{folder}: {kind}, family {family}, {count:,} parameters, vocabulary {checkpoint.vocab_size:,}")
+    for note in checkpoint.notes:
+        print(f"  {note}")
+    print(f"  {tokenizer}")
+    return 0
+
+
+def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
+    """Import the tokenizer where there is one; return what to say of it."""
+    if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
+        return f"without a tokenizer: {source} holds none"
+    with tempfile.TemporaryDirectory() as probe:  # nothing is left where the tokenizer is refused
+        size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size
+    if size > rows:
+        raise ConfigurationError(
+            f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong together; "
+            "--no-tokenizer imports the model alone"
+        )
+    found = import_tokenizer(source, folder / TOKENIZER)
+    lines = [
+        f"tokenizer: {found.vocabulary.size:,} ids, fingerprint {found.vocabulary.fingerprint[:16]}",
+        *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER)),
+    ]
+    return "\n  ".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("source", type=some_path, metavar="DIR_IN", help="folder with config.json and weights")
+    parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
+    parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
+    return run_tool(parser, arguments, _import)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,128 @@
+"""Show how a tokenizer cuts each language: `clozeline tokenizer-report TOKENIZER STAGE`.
+
+TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage that writes documents,
+such as `OUTPUT/dedup`. A row for each language: tokens a word (fertility) and a byte of UTF-8, the share of unknown
+tokens, and the share of the vocabulary's ids that occur, without special ones. Words are runs without white space;
+compare languages written without it by bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from clozeline.command import Terminal
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.tools.command import Arguments, run_tool, some_path
+
+_BATCH_TEXTS: Final = 256
+_HEADER: Final = (
+    "language",
+    "texts",
+    "words",
+    "tokens",
+    "tokens a word",
+    "tokens a byte",
+    "% unknown",
+    "% of ids",
+)
+
+
+@dataclass
+class LanguageFigures:
+    """Amounts in the texts of one language."""
+
+    texts: int = 0
+    words: int = 0
+    bytes: int = 0
+    """of UTF-8"""
+    tokens: int = 0
+    unknown: int = 0
+    """tokens that stand for what the vocabulary cannot write"""
+    used: set[int] = field(default_factory=set)
+    """ids that occur and are not special"""
+
+
+def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str, LanguageFigures]:
+    """Encode pairs of language and text; return the figures of each language."""
+    vocabulary, found = tokenizer.vocabulary, dict[str, LanguageFigures]()
+    unknown = vocabulary.specials.get("unk", -1)  # never an id
+    remaining = iter(texts)
+    while batch := list(islice(remaining, _BATCH_TEXTS)):
+        for (language, text), encoding in zip(batch, tokenizer.encode([text for _, text in batch]), strict=True):
+            figures = found.setdefault(language, LanguageFigures())
+            figures.texts += 1
+            figures.words += len(text.split())
+            figures.bytes += len(text.encode())
+            figures.tokens += len(encoding.ids)
+            figures.unknown += int((encoding.ids == unknown).sum())
+            ids = np.unique(encoding.ids)
+            figures.used.update(ids[~vocabulary.special[ids]].tolist())
+    return found
+
+
+def _texts(stage: Path) -> Iterator[tuple[str, str]]:
+    """Yield language and text of each document, and of the other sides of pairs."""
+    units = sorted(int(path.stem) for path in (stage / "documents").glob("[0-9]*.arrow"))
+    if not units:
+        raise ConfigurationError(
+            f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; no "
+            "documents/*.arrow here"
+        )
+    for unit in units:
+        for document in read_documents(documents_of(stage, unit)):
+            yield document.language, document.text
+            if document.target_text is not None:
+                yield document.target_language or "und", document.target_text
+
+
+def _table(tokenizer: Tokenizer, found: dict[str, LanguageFigures]) -> Table:
+    usable = len(tokenizer.vocabulary.replaceable)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in _HEADER:
+        shown.add_column(name, justify="left" if name == "language" else "right")
+    for language, figures in sorted(found.items(), key=lambda item: (-item[1].tokens, item[0])):
+        shown.add_row(
+            Text(language),
+            *(f"{amount:,}" for amount in (figures.texts, figures.words, figures.tokens)),
+            _ratio(figures.tokens, figures.words),
+            _ratio(figures.tokens, figures.bytes, digits=3),
+            _ratio(100 * figures.unknown, figures.tokens, digits=3),
+            _ratio(100 * len(figures.used), usable),
+        )
+    return shown
+
+
+def _ratio(part: int, whole: int, digits: int = 2) -> str:
+    return f"{part / whole:.{digits}f}" if whole else "–"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument(
+        "tokenizer", type=some_path, help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"
+    )
+    parser.add_argument("stage", type=some_path, help="folder of a stage that writes documents, such as OUTPUT/dedup")
+
+    def action(options: argparse.Namespace) -> int:
+        tokenizer = load_tokenizer(options.tokenizer)
+        Terminal().print(_table(tokenizer, measure(tokenizer, _texts(options.stage))))
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,103 @@
+"""Texts without labels, and the classes that a fine-tuned run gives to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tasks.labeled_rows import LabelledRows
+from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskFacts, TaskReader
+from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.registry import find
+from clozeline.tools.runs.evaluation.predictions import predict_share
+from clozeline.tools.runs.evaluation.task_run import TaskRun
+
+_CORPUS = "pseudo"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A text, the number of the class that a model gives to it, and its probability."""
+
+    item: LabelledText
+    label: int
+    probability: float
+
+
+def task_reader(manifest: Manifest) -> TaskReader:
+    """Return the reader whose rows a set holds."""
+    given = dict(manifest.config["reader"])
+    kind = find("clozeline.pipeline.tasks.readers", given.pop("name"))
+    reader: TaskReader = kind(kind.Options(**given), Limits())
+    return reader
+
+
+def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabelledText], dict[str, int]]:
+    """Return the texts of the lines of a file, and how many lines have none, by reason.
+
+    Args:
+        path: the file, plain or compressed.
+        facts: of the task; of two texts one line has both, with a tab between them.
+
+    Raises:
+        ConfigurationError: it holds no text.
+    """
+    items, refused = [], Counter[str]()
+    for place, line in text_lines(path, Limits()):
+        texts = [] if isinstance(line, Refused) else [text.strip() for text in line.split("\t")]
+        if isinstance(line, Refused):
+            refused[line.reason] += 1
+        elif len(texts) != facts.texts:
+            refused["fields"] += 1
+        elif not all(texts):
+            refused["empty_text"] += 1
+        else:
+            items.append(LabelledText(tuple(texts), None, None, place))
+    if not items:
+        texts_said = "a text a line" if facts.texts == 1 else "two texts a line, with a tab between them"
+        raise ConfigurationError(f"input: {path}: expected {texts_said}, got none: {dict(refused)}; give another file")
+    return items, dict(refused)
+
+
+def judge(opened: TaskRun, items: Sequence[LabelledText]) -> tuple[list[Judged], int]:
+    """Return the class of each text in their order, and the number of texts without tokens, which have none.
+
+    Args:
+        opened: run with a head classification.
+        items: the texts.
+    """
+    manifest = opened.train.manifest
+    assert manifest.objective is not None, "a set of examples"
+    options = manifest.objective.options
+    form = Form(FRAMES[options["frame"]], options["max_length"])
+    kind = LabelledRows(opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS)
+    rows = kind.rows([LabelledText(one.texts, 0, None, one.place) for one in items])  # a class that is not read
+    model = opened.trained.model
+    found = predict_share(model, opened.train, rows, opened.head, 0, 1, _most_probable) if len(rows) else {}
+    places = {document_uid(_CORPUS, _CORPUS, "row", one.place): one for one in items}
+    judged = [
+        Judged(places[rows.fixed["document_uid"][row].tobytes()], label, probability)
+        for row, (label, probability) in found.items()
+    ]
+    return sorted(judged, key=lambda one: one.item.place), len(items) - len(judged)
+
+
+def _most_probable(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
+    """Return the class with the highest probability of each row, with that."""
+    best = scores.float().softmax(-1).max(-1)
+    if not torch.isfinite(best.values).all():
+        raise IntegrityError("a row got no finite score: the weights are no use")
+    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))

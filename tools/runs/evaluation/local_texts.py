@@ -1,0 +1,86 @@
+"""Texts of local files, plain or compressed: lines of JSON, or whole files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.limits import Limits
+
+
+def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
+    """Return a file, or the files of a folder in order, hidden ones left out; names hold one of the endings.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    inside = sorted(path.glob("*")) if path.is_dir() else []
+    found = [one for one in inside if one.is_file() and one.name[0] != "." and any(end in one.name for end in endings)]
+    if not found:
+        kinds = " or ".join(f"*{ending}*" for ending in endings if ending) or "files"
+        raise ConfigurationError(f"{path}: no such file: give a file, or a folder with {kinds}")
+    return found
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line of a file, from 1, with the object that it holds; empty lines are left out.
+
+    Raises:
+        IntegrityError: a line is no JSON object, or the file is damaged.
+    """
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise IntegrityError(f"{path}, line {number}: expected a JSON object: {error}") from error
+        if not isinstance(found, dict):
+            raise IntegrityError(f"{path}, line {number}: expected a JSON object, got {type(found).__name__}")
+        yield number, found
+
+
+def texts_of_files(path: Path) -> Iterator[str]:
+    """Yield the texts of a file or folder: the field `text` of lines of JSON, any other file as one text."""
+    yield from (text for _, text in named_texts(path))
+
+
+def named_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a file or folder as `texts_of_files` does, after the name of each.
+
+    That is the name of its file, and of lines of JSON also the number of the line: `dev.jsonl:1`.
+    """
+    for file in files_of(path):
+        if not {".json", ".jsonl"} & set(file.suffixes):
+            yield file.name, "\n".join(line for _, line in text_lines(file))
+            continue
+        for number, fields in json_lines(file):
+            if not isinstance(text := fields.get("text"), str):
+                have = ", ".join(fields) or "none"
+                raise IntegrityError(f"{file}, line {number}: expected a field 'text', got {have}")
+            yield f"{file.name}:{number}", text
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line of a file, plain or compressed, from 1, and the line.
+
+    Raises:
+        IntegrityError: the file is damaged, not UTF-8, or has a line beyond the limit.
+    """
+    lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account(), resume=False)
+    for number, (_, line) in enumerate(lines, 1):
+        if isinstance(line, Cut):
+            raise IntegrityError(f"{path}: is damaged ({line.reason}); fetch it again")
+        if isinstance(line, int):
+            raise IntegrityError(f"{path}, line {number}: has {line:,} bytes, more than the limit; split the file")
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise IntegrityError(f"{path}, line {number}: expected UTF-8: {error}") from error

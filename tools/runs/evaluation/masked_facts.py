@@ -1,0 +1,135 @@
+"""Facts that a masked model completes with one word (LAMA, arXiv 1909.01066)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.scoring.masked import candidate_scores
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+
+_MASK: Final = "[MASK]"
+_TOP: Final = 10
+
+
+class Fact(NamedTuple):
+    """A sentence with a gap, the word that fills it, and the relation that it is of."""
+
+    before: str
+    after: str
+    word: str
+    relation: str
+
+
+def read_facts(path: Path) -> list[Fact]:
+    """Return the facts of a file or folder: lines of JSON with `masked_sentence` (or `masked_sentences`), `obj_label`.
+
+    The relation is `predicate_id`, or else the name of the file. Several sentences are one text.
+
+    Raises:
+        ConfigurationError: there is no fact.
+        IntegrityError: a line has no word, or no sentence with one [MASK].
+    """
+    found = []
+    for file in files_of(path):
+        for number, fields in json_lines(file):
+            given = fields.get("masked_sentence", fields.get("masked_sentences"))
+            text = " ".join(map(str, given)) if isinstance(given, list) else str(given)
+            before, mask, after = text.partition(_MASK)
+            word = fields.get("obj_label")
+            if not mask or _MASK in after or not isinstance(word, str) or not word.strip():
+                raise IntegrityError(
+                    f"{file}, line {number}: expected obj_label, and a masked_sentence with one {_MASK}, got "
+                    f"{', '.join(fields) or 'nothing'}"
+                )
+            relation = str(fields.get("predicate_id", file.name.partition(".")[0]))
+            found.append(Fact(before, after, word.strip(), relation))
+    if not found:
+        raise ConfigurationError(f"{path}: expected facts, lines of JSON, got none")
+    return found
+
+
+def read_words(path: Path) -> list[str]:
+    """Return the words of a file, one a line."""
+    return [word for _, line in text_lines(path) if (word := line.strip())]
+
+
+def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
+    """Return how often the word, or one of the ten most probable, is right: means over relations.
+
+    A word competes with the candidates: `words`, or the words of all facts, as far as they are one token. A fact whose
+    word is none of them is skipped and counted. The most frequent word of each relation is beside it.
+
+    Args:
+        trained: a masked model and its tokenizer.
+        facts: of any relations.
+        words: that compete; models with different vocabularies are compared over the words that all of them have.
+
+    Raises:
+        ConfigurationError: the model has no head of masked tokens, or no word is one token.
+        BatchError: a sentence is longer than the position table.
+    """
+    vocabulary = trained.tokenizer.vocabulary
+    cls, sep, mask = (vocabulary.id_of(name, "suite=lama") for name in ("cls", "sep", "mask"))
+    tokens = _single_tokens(trained, [fact.word for fact in facts] if words is None else words)
+    if not tokens:
+        raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")
+    asked = [fact for fact in facts if fact.word in tokens]
+    texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
+    ids = [one.ids.tolist() for one in trained.tokenizer.encode(texts)]
+    rows = [[cls, *left, mask, *right, sep] for left, right in zip(ids[::2], ids[1::2], strict=True)]
+    candidates = list(dict.fromkeys(tokens.values()))
+    places = [1 + len(left) for left in ids[::2]]
+    scores = candidate_scores(trained.model, rows, places, candidates).numpy()
+    right = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
+    own = scores[np.arange(len(asked)), right][:, None]
+    ranks = (scores > own).sum(axis=1) + (scores == own).sum(axis=1)  # a tie is wrong
+    return {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)} | _means(asked, ranks)
+
+
+def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
+    """Return the token of each word that is one token inside of a sentence."""
+    distinct = list(dict.fromkeys(words))
+    (first,), *encoded = (one.ids for one in trained.tokenizer.encode(["a", *(f"a {word}" for word in distinct)]))
+    unknown = trained.tokenizer.vocabulary.specials.get("unk")
+    return {
+        word: int(ids[1])
+        for word, ids in zip(distinct, encoded, strict=True)
+        if len(ids) == 2 and ids[0] == first and ids[1] != unknown
+    }
+
+
+def _means(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return shares by relation, and their means."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, fact in enumerate(asked):
+        places[fact.relation].append(number)
+    relations = {
+        name: {
+            "n": len(of),
+            "p_at_1": float((ranks[of] == 1).mean()),
+            f"p_at_{_TOP}": float((ranks[of] <= _TOP).mean()),
+            "majority": Counter(asked[one].word for one in of).most_common(1)[0][1] / len(of),
+        }
+        for name, of in sorted(places.items())
+    }
+    names = ("p_at_1", f"p_at_{_TOP}", "majority")
+    means = {name: float(np.mean([one[name] for one in relations.values()])) if relations else 0.0 for name in names}
+    return {**means, "relations": relations}
+
+
+def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for people; a share below that of the most frequent words says so."""
+    skipped = f"{scores['skipped']:,} skipped whose word is not one of {scores['candidates']:,} single tokens"
+    yield f"{scores['suite']}: {scores['n']:,} facts, {skipped}; step {scores['step']:,}"
+    for name, one in scores["relations"].items():
+        yield f"  {name:<22}P@1 {one['p_at_1']:.4f}  P@{_TOP} {one[f'p_at_{_TOP}']:.4f}  ({one['n']:,})"
+    below = "  BELOW the most frequent word" if scores["p_at_1"] < scores["majority"] else ""
+    shown = f"P@1 {scores['p_at_1']:.4f}  P@{_TOP} {scores[f'p_at_{_TOP}']:.4f}"
+    yield f"  {'mean over relations':<22}{shown}  most frequent word {scores['majority']:.4f}{below}"

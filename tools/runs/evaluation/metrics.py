@@ -1,0 +1,105 @@
+"""Metrics of tasks by name, from scikit-learn and SciPy; each is a number from -1 or 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn import metrics
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.tools.runs.evaluation.unit_sums import Units
+
+Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers and predictions of rows, in the order of the set.
+
+    Args:
+        answers: classes or numbers that the set has, [n].
+        predicted: classes or numbers that the model gives, [n].
+    """
+
+    answers: NDArray[Any]
+    predicted: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Metrics of a model and of baselines.
+
+    Args:
+        count: rows, words or questions that are judged.
+        metrics: of the model, by name.
+        baselines: the same metrics of each baseline.
+        degenerate: true if one side is constant, so that no correlation is defined.
+        units: of the model, numbers of each sentence, question or text, from whose sums `value_of` computes a metric.
+        signatures: of the programs that computed metrics, by name, where they have one.
+        predictions: classes or numbers that written texts name; None: the rows have no texts, or those name none.
+        unparsable: texts that name no class and no number; None: texts name none.
+    """
+
+    count: int
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    degenerate: bool = False
+    units: Mapping[str, Units] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    predictions: Predictions | None = None
+    unparsable: int | None = None
+
+
+def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
+    """Return F1 of the task's positive class; 0 without a positive."""
+    return float(metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0))
+
+
+def _matthews(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
+    """Return Matthews's correlation; 0 where one side is constant, as scikit-learn gives, which warns of it too."""
+    return 0.0 if degenerate(answers, predicted) else float(metrics.matthews_corrcoef(answers, predicted))
+
+
+def _correlation(of: Callable[..., Any]) -> Metric:
+    """Return a correlation that is 0 where one side is constant, for which it is not defined."""
+
+    def correlation(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
+        return 0.0 if degenerate(answers, predicted) else float(of(answers, predicted).statistic)
+
+    return correlation
+
+
+METRICS: Final[dict[str, Metric]] = {
+    "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
+    "f1": _f1,
+    "macro_f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
+    ),
+    "matthews_correlation": _matthews,
+    "pearson": _correlation(stats.pearsonr),
+    "spearman": _correlation(stats.spearmanr),
+}
+"""The metrics that tasks name."""
+
+
+def degenerate(answers: NDArray[Any], predicted: NDArray[Any]) -> bool:
+    """Return whether one side is constant, so that no correlation is defined."""
+    return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
+
+
+def score(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+    """Return the task's metrics over all rows at once; means of parts would be other numbers.
+
+    Raises:
+        ConfigurationError: the task names a metric that is not here.
+    """
+    if unknown := [name for name in facts.metrics if name not in METRICS]:
+        raise ConfigurationError(f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}")
+    names: Sequence[str] = facts.metrics
+    return {name: METRICS[name](answers, predicted, facts) for name in names}

@@ -1,0 +1,182 @@
+"""The scores of a run on a split, as JSON and as lines, each beside its baselines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
+from clozeline.tools.runs.evaluation.answer_scores import answer_scores, read_spans
+from clozeline.tools.runs.evaluation.baselines import baseline_predictions, texts_of
+from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
+from clozeline.tools.runs.evaluation.generation_scores import generated_share, text_scores
+from clozeline.tools.runs.evaluation.group_units import GROUPED, Grouped
+from clozeline.tools.runs.evaluation.metrics import Predictions, Scored, degenerate, score
+from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
+from clozeline.tools.runs.evaluation.predictions import Read, answers_of, predict, predict_share, set_rows, whole
+from clozeline.tools.runs.evaluation.tag_scores import read_tags, tag_scores
+from clozeline.tools.runs.evaluation.task_run import TaskRun
+from clozeline.tools.runs.evaluation.unit_sums import value_of
+
+
+def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    """Return what the model says of one process's share of a split, by the number of the row.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+        rank: of the process.
+        size: number of processes.
+    """
+    facts = opened.facts
+    if facts.head == "lm":
+        return generated_share(opened, rows, rank, size)
+    if facts.head == "similarity":
+        return pair_share(opened, rows, rank, size)
+    reads: dict[str, Read] = {"tagging": partial(read_tags, facts=facts), "span": read_spans}
+    model = opened.trained.model
+    return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
+
+
+def scored_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> Scored:
+    """Return the metrics of a model and of baselines.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+        shares: predictions of each process.
+    """
+    facts = opened.facts
+    if facts.head == "tagging":
+        return tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    if facts.head == "lm":
+        languages = opened.shards.manifest.languages
+        return text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)), *languages[:1])
+    if facts.head == "span":
+        return answer_scores(facts, rows, whole(shares, len(rows)))
+    return _answer_scores(opened, rows, predict(shares, rows, facts))
+
+
+def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
+    """Return everything that a score needs to be understood, as plain data.
+
+    Args:
+        opened: run and split.
+        scored: of them.
+    """
+    facts, manifest = opened.facts, opened.shards.manifest
+    metrics, baselines = dict(scored.metrics), {name: dict(found) for name, found in scored.baselines.items()}
+    return {
+        "task": facts.name,
+        "split": manifest.name.rpartition("/")[2],
+        "n": scored.count,
+        "unit": unit_of(facts),
+        "metrics": metrics,
+        "baselines": baselines,
+        "below": {
+            metric: [name for name, scores in baselines.items() if value < scores[metric]]
+            for metric, value in metrics.items()
+        },
+        "degenerate": scored.degenerate,
+        "seed": opened.seed,
+        "step": opened.trained.step,
+        "checkpoint": opened.checkpoint,
+        "tokenizer": manifest.tokenizer.fingerprint,
+        "set": opened.shards.digest,
+        "truncated": manifest.config.get("truncated", 0),
+        "skipped": dict(manifest.totals.skipped),
+        "notes": {name: count for name, count in manifest.config.get("notes", {}).items() if name in SHOWN_NOTES},
+        "labels": list(facts.labels),
+        **({} if scored.unparsable is None else {"unparsable": scored.unparsable}),
+        **({"signatures": dict(scored.signatures)} if scored.signatures else {}),
+    }
+
+
+def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Scored:
+    """Return the scores of rows that have one class or number each."""
+    facts, answers = opened.facts, predictions.answers
+    train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
+    if facts.head == "similarity":
+        baselines = pair_baselines(opened, rows)
+    elif facts.head == "multiple_choice":
+        baselines = choice_baselines(train, rows, tokenizer)
+    else:
+        given = texts_of(train, tokenizer), answers_of(train, facts)
+        baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+        if facts.head == "regression" and facts.texts == 2:
+            baselines |= row_baselines(opened, rows)
+    for name in facts.metrics:
+        if name in GROUPED:
+            return _grouped_scores(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])
+    return Scored(
+        len(answers),
+        score(facts, answers, predictions.predicted),
+        {name: score(facts, answers, found) for name, found in baselines.items()},
+        facts.head in ("regression", "similarity")
+        and facts.metrics != ("accuracy",)
+        and degenerate(answers, predictions.predicted),
+    )
+
+
+def _grouped_scores(
+    units_of: Grouped,
+    answers: NDArray[Any],
+    predicted: NDArray[Any],
+    baselines: Mapping[str, NDArray[Any]],
+    groups: NDArray[Any],
+) -> Scored:
+    """Return the scores of rows that are judged together, by the keys of their groups."""
+
+    def metrics(found: NDArray[Any]) -> dict[str, float]:
+        units = units_of(answers, found, groups)
+        return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+
+    return Scored(
+        len(answers),
+        metrics(predicted),
+        {name: metrics(found) for name, found in baselines.items()},
+        units=units_of(answers, predicted, groups),
+    )
+
+
+def text_of(scores: Mapping[str, Any]) -> str:
+    """Return the only text of these scores: sorted keys, numbers in full."""
+    return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def unit_of(facts: TaskFacts) -> str:
+    """Return the name of what a score counts: words, questions, pairs, texts."""
+    named = {"tagging": "words", "span": "questions", "similarity": "pairs", "multiple_choice": "questions"}
+    return named.get(facts.head, "pairs" if facts.texts > 1 else "texts")
+
+
+def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what lessens a score: outputs that name no answer, rows of train, contradicting labels."""
+    if "unparsable" in scores:
+        yield f"{scores['unparsable']:,g} unparsable"
+    yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in scores.get("notes", {}).items())
+
+
+def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for people; a score below a baseline says so."""
+    unit, skipped = scores.get("unit", "rows"), sum(scores["skipped"].values())
+    counts = [f"{scores['truncated']:,} truncated", f"{skipped:,} skipped", *notes_of(scores)]
+    yield (
+        f"{scores['task']} {scores['split']}: {scores['n']:,} {unit}, {', '.join(counts)}; step {scores['step']:,}, "
+        f"seed {scores['seed']}"
+    )
+    signed = scores.get("signatures", {})
+    for metric, value in scores["metrics"].items():
+        others = ", ".join(f"{name} {found[metric]:.4f}" for name, found in scores["baselines"].items())
+        below = scores["below"][metric]
+        note = f"  BELOW the baseline {' and '.join(below)}" if below else ""
+        note += f"  ({signed[metric]})" if metric in signed else ""
+        note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
+        yield f"  {metric:<22}{value:.4f}  (baselines: {others}){note}"

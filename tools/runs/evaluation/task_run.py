@@ -1,0 +1,100 @@
+"""A fine-tuned run, the split that it is scored on, and the comparison of both."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
+from clozeline.tools.runs.inputs.run_sets import SetPaths, locate_sets, open_first_set
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.state import read_state
+from clozeline.train.startup.run_directory import read_config
+
+_MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """A model with a head of a task, and the sets.
+
+    Args:
+        trained: model, tokenizer and training set.
+        facts: of the task.
+        head: name of the model's head.
+        shards: the split.
+        train: the training split of the same folder, for the baselines.
+        seed: of the run.
+        checkpoint: XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts.
+    """
+
+    trained: TrainedModel
+    facts: TaskFacts
+    head: str
+    shards: ShardSet
+    train: ShardSet
+    seed: int
+    checkpoint: str
+
+
+def open_task_run(
+    run: Path, split: str, task: Path | None = None, step: int | None = None, given: SetPaths | None = None
+) -> TaskRun:
+    """Open a fine-tuned run and a split of its task.
+
+    Args:
+        run: the run directory.
+        split: folder of the split beside the training set: `dev`, `test`, `dev_matched`.
+        task: folder of the task's sets; default: that of the run's training set.
+        step: of the checkpoint; None: the one that the run would resume from.
+        given: present paths of the run's sets.
+
+    Raises:
+        ConfigurationError: the run has no head of the task, other classes, or another tokenizer than the split.
+    """
+    directory, index = find_checkpoint(run, step)
+    config = read_config(run, read_state(index))
+    data = locate_sets(run, config.data, given or SetPaths())
+    folder = task or _folder_of(data.first_set)
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
+            "they are now by data.shards=MANIFEST of the training set"
+        )
+    if not os.path.lexists(folder / split / _MANIFEST):
+        have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
+        raise ConfigurationError(
+            f"split={split}: {folder / split / _MANIFEST} is missing: {folder} holds no such split, but "
+            f"{have}; choose one"
+        )
+    shards = open_shards(folder / split)
+    facts = facts_of(shards.manifest)
+    if facts is None:
+        raise ConfigurationError(f"{shards.path}: expected a set of a task, as `python -m pipeline.tasks` makes it")
+    heads = [name for name, target in config.model.targets.items() if target == facts.head]
+    if not heads:
+        raise ConfigurationError(
+            f"{run}: the task {facts.name} needs a head {facts.head}, the model has {', '.join(config.model.heads)}: "
+            "fine-tune it on the task first"
+        )
+    labels = config.model.heads[heads[0]].labels
+    if facts.labels and labels != facts.labels:
+        raise ConfigurationError(
+            f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
+            f"{', '.join(facts.labels)}: its scores would mean other classes"
+        )
+    trained = load_checkpoint(run, directory, index, given)
+    trained.refuse_other_tokenizer(shards)
+    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
+    return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
+
+
+def _folder_of(first_set: Path) -> Path:
+    """Return the folder that holds the splits, from the path of the training set or of its manifest."""
+    return first_set.parent.parent if first_set.name == _MANIFEST else first_set.parent

@@ -1,0 +1,67 @@
+"""Scores of classes and numbers that a model writes as texts: the task's own metrics over what the texts name."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.tools.runs.evaluation.metrics import METRICS, Predictions, Scored, degenerate, score
+
+
+def has_written_answers(facts: TaskFacts) -> bool:
+    """Return whether the texts of a task name classes or numbers, such as those of `text_glue`."""
+    return facts.head == "lm" and any(name in METRICS for name in facts.metrics)
+
+
+def written_scores(facts: TaskFacts, learnt: Sequence[str], golds: Sequence[str], texts: Sequence[str]) -> Scored:
+    """Return the scores of texts, with how many name no class and no number.
+
+    Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and as a
+    number it is the lowest.
+
+    Args:
+        facts: of the task.
+        learnt: targets of the training set; the most frequent one is the baseline.
+        golds: target of each row.
+        texts: predicted.
+    """
+    counts = Counter(learnt)
+    frequent = min(counts, key=lambda text: (-counts[text], text))
+    answers = np.array([_read(facts, gold) for gold in golds])
+    predicted, baseline = _values(facts, texts, answers), _values(facts, [frequent] * len(golds), answers)
+    return Scored(
+        len(golds),
+        score(facts, answers, predicted),
+        {"majority": score(facts, answers, baseline)},
+        not facts.words and degenerate(answers, predicted),
+        predictions=Predictions(answers, predicted),
+        unparsable=sum(_read(facts, text) is None for text in texts),
+    )
+
+
+def _read(facts: TaskFacts, text: str) -> float | None:
+    """Return the class or the number that a text names; None: it names none."""
+    text = text.strip()
+    if facts.words:
+        return facts.words.index(text) if text in facts.words else None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and facts.low <= number <= facts.high else None
+
+
+def _values(facts: TaskFacts, texts: Sequence[str], answers: NDArray[Any]) -> NDArray[Any]:
+    """Return what texts name, and for those that name nothing a wrong class or the lowest number."""
+    wrong = (1 - answers if len(facts.words) == 2 else np.full_like(answers, -1)) if facts.words else None
+    found = [
+        number if (number := _read(facts, text)) is not None else facts.low if wrong is None else wrong[row]
+        for row, text in enumerate(texts)
+    ]
+    return np.array(found, answers.dtype)

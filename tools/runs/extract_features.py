@@ -1,0 +1,101 @@
+"""Write vectors of texts by a run: `clozeline extract-features RUN input=FILE output=DIR [layer=last4_concat]`.
+
+Texts are a file or a folder: the field `text` of lines of JSON, any other file as one text. DIR gets `features.arrow`,
+with a row {uid, position, text, layer, pool, vector} for each text, word or token in their order, and `features.json`.
+Numbers do not depend on the other texts, but for the rounding. Of an encoder-decoder the encoder is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
+from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ExtractOptions:
+    """Texts, and which vectors of them."""
+
+    input: Annotated[Path, HOME_EXPANDED]
+    """file or folder of texts"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """folder for features.arrow and features.json; it holds no features of others"""
+    layer: int | str = "last"
+    """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum; scalar_mix, of a head that
+    has learned one; table, the token table without context"""
+    pool: Pool = "mean"
+    """token, or first_subword of each word: a vector for each; cls, mean, max or last of all tokens: one for a text"""
+    precision: Precision = "f32"
+    """of the numbers in the file"""
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    """tokens of a text that are read, special ones included; default: all that the model reads"""
+    step: Annotated[int, Field(ge=1)] | None = None
+    """step of the checkpoint; default: the newest"""
+
+
+def extract(run: Path, options: ExtractOptions) -> str:
+    """Write the vectors; return a line about them.
+
+    Args:
+        run: the run directory.
+        options: what is written.
+
+    Raises:
+        ConfigurationError: the run has no such layer, or the output holds features already.
+        IntegrityError: a file is damaged.
+    """
+    if (options.output / MANIFEST).exists():
+        raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
+    directory, _ = find_checkpoint(run, options.step)
+    hashes = {path.name: file_hash(path) for path in files_of(options.input)}
+    trained = load_trained(run, options.step)
+    length = options.max_length or trained.max_length
+    facts = {
+        "run": str(run.resolve()),
+        "step": trained.step,
+        "checkpoint": file_hash(directory / "checkpoint.json"),
+        "tokenizer": trained.tokenizer.vocabulary.fingerprint,
+        "input": hashes,
+    }
+    chosen = Extraction(str(options.layer), options.pool, options.precision, length)
+    objective = trained.objectives[0]
+    said = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
+    rows, number = counted(said["rows"], "vector"), counted(said["texts"], "text")
+    return (
+        f"{options.output}: {rows} of {said['width']:,} numbers from {number}, layer {options.layer}, pool "
+        f"{options.pool}; {said['truncated']:,} cut at {length} tokens, {said['empty']:,} without a token"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    add_settings(parser, ExtractOptions)
+
+    def action(options: argparse.Namespace) -> int:
+        chosen = settings_of(ExtractOptions, options.overrides)
+        sys.stdout.write(f"{extract(options.run, chosen)}\n")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,168 @@
+"""Measure what a run's weights matter for: `clozeline fisher RUN output=FILE [rows=256] [data=SHARDS]`.
+
+Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)² (arXiv 1612.00796,
+section 2), which the regularizer `ewc` of a later training takes. Labels y are drawn from the model; `empirical=true`
+takes those of the data, which is another quantity (arXiv 1905.12558). Gradients are squared example by example: the
+square of a batch's mean gradient is smaller by about the size of the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.model.heads._head import Head
+from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads.classification import Classification
+from clozeline.model.loss import gather_labels
+from clozeline.model.parameters.initial_values import own_generator
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.seeding import keyed_hash
+from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.model_folder import write_tensors
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.runs.inputs.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.startup.run_directory import read_config
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FisherOptions:
+    """Choice of the examples, and the file to write."""
+
+    output: Annotated[Path, HOME_EXPANDED]
+    """file to write"""
+    data: Annotated[Path, HOME_EXPANDED] | None = None
+    """shard set of examples; default: the run's first training set"""
+    rows: Annotated[int, Field(ge=1)] = 256
+    """examples, drawn from the set; 200 or more"""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """seed of the choice of rows, and of their labels"""
+    empirical: bool = False
+    """take the labels of the data"""
+    step: Annotated[int, Field(ge=1)] | None = None
+    """step of the checkpoint; default: the newest"""
+
+
+def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tensor]]:
+    """Yield batches of one row each, drawn from a set without repetition, all of it if it has no more rows."""
+    collate = Collate.from_manifest(shards.manifest)
+    chosen = np.random.default_rng(keyed_hash("rows", seed)).permutation(len(shards))[:rows]
+    places = map(shards.locate, np.sort(chosen).tolist())
+    for number, in_block in groupby(places, key=itemgetter(0)):
+        block = shards.read_block(number)
+        for _, row in in_block:
+            columns = {name: block.columns[name].take(np.array([row])) for name in collate.columns}
+            yield collate(columns, np.ones(1, np.float32))
+
+
+def diagonal_fisher(
+    model: nn.Module, examples: Iterable[Mapping[str, Tensor]], seed: int, *, empirical: bool = False
+) -> dict[str, Tensor]:
+    """Return the mean squared gradient of the log-probability of labels, by parameter.
+
+    Args:
+        model: in evaluation mode, with heads of which `refuse_undrawable` refuses none, unless `empirical`.
+        examples: batches of one row.
+        seed: of the labels that are drawn; each example has a generator of its own.
+        empirical: take the labels of the data.
+    """
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    count = 0
+    for count, tensors in enumerate(examples, 1):
+        labelled = tensors if empirical else _drawn(model, tensors, own_generator(seed, f"labels of example {count}"))
+        loss = torch.stack([loss.total for loss in model(labelled).values()]).sum()
+        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, found, strict=True):
+            if gradient is not None:
+                squares[name] += gradient.square()
+    return {name: total / max(1, count) for name, total in squares.items()}
+
+
+def refuse_undrawable(heads: Mapping[str, Head]) -> None:
+    """Raise a ConfigurationError unless there is one head, and it has a distribution from which labels can be drawn."""
+    if len(heads) > 1:
+        raise ConfigurationError(
+            f"model.heads: labels are drawn from one head, this model has {', '.join(heads)}; set empirical=true, "
+            "which takes those of the data"
+        )
+    for name, head in heads.items():
+        classes = isinstance(head, Classification) and not head.options.multi_label
+        if not (isinstance(head, LabelHead) or classes):
+            raise ConfigurationError(
+                f"model.heads.{name}: labels cannot be drawn from it; set empirical=true, which takes those of the data"
+            )
+
+
+def _drawn(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+    """Return the batch with labels drawn from what the model says."""
+    (head,) = model.heads.values()  # type: ignore[operator]
+    seen: list[Any] = []
+    hook = head.register_forward_pre_hook(lambda _, given: seen.extend(given))
+    with torch.no_grad():
+        model(tensors)
+        hook.remove()
+        hidden, batch = seen
+        if not isinstance(head, LabelHead):
+            key, scores = "label", head.scores(hidden, batch)
+        elif batch["label_index"].numel():
+            key, scores = "label_ids", head.logits(gather_labels(hidden, batch).states)
+        else:
+            return dict(tensors)
+        return {**tensors, key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0]}
+
+
+def _run(options: argparse.Namespace) -> int:
+    given, words = split_set_paths(options.overrides)
+    chosen = settings_of(FisherOptions, words)
+    trained = load_trained(options.run, chosen.step, given)
+    model = trained.model
+    if "sample_words" in model.needs:
+        raise ConfigurationError(f"{options.run}: its inputs are drawn in training; measure a run without a generator")
+    if not chosen.empirical:
+        refuse_undrawable(model.heads)
+    if chosen.data is None:
+        shards = open_first_set(options.run, locate_sets(options.run, read_config(options.run).data, given))
+    else:
+        shards = open_shards(chosen.data)
+    trained.refuse_other_tokenizer(shards)
+    fisher = diagonal_fisher(
+        model, chosen_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
+    )
+    weights = dict(model.named_parameters())
+    tensors = {f"fisher/{name}": values for name, values in fisher.items()}
+    tensors |= {f"weight/{name}": weights[name].detach() for name in fisher}
+    said = {"step": trained.step, "rows": min(chosen.rows, len(shards)), "empirical": chosen.empirical}
+    write_tensors(chosen.output, tensors, {"fisher": json.dumps(said)})
+    mean = sum(float(values.sum()) for values in fisher.values()) / sum(values.numel() for values in fisher.values())
+    sys.stdout.write(f"{chosen.output}: {said['rows']} rows at step {trained.step}, mean {mean:.3g}\n")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    add_settings(parser, FisherOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
+    return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,52 @@
+"""Continue a text with a trained model: `clozeline generate RUN TEXT [key=value ...]`.
+
+A decoder continues the text, an encoder-decoder answers it. Special tokens are written as their pieces: `<mask>`,
+`<extra_0>`. Without keys each token is the most probable one (greedy); `mode=sample top_p=0.95` draws, and
+`mode=beam width=4` searches for the most probable continuation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.generation.beam import WIDTH
+from clozeline.model.generation.decoding import Decoding
+from clozeline.tools.command import Arguments, run_tool
+from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.settings import add_settings, settings_of
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = settings_of(Settings, options.overrides)
+    if settings.samples > 1 and settings.mode == "greedy":
+        raise ConfigurationError("samples: greedy continuations are all alike; set mode=sample or mode=beam")
+    if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
+        raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
+    trained = load_trained(options.run, settings.step)
+    console = Console()
+    for continuation in continuations(trained, options.text, settings):
+        text = escape(text_of(trained.tokenizer, continuation, settings.stop))
+        before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
+        line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
+        console.print(line, highlight=False, soft_wrap=True)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
+    add_settings(parser, Settings, Decoding)
+    return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,201 @@
+"""Write and read files of features: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import file_hash, publish, publish_json, read_json
+from clozeline.model.features import check_layer, token_vectors
+from clozeline.model.layers.pooling import pool
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tasks.token_offsets import first_tokens, token_spans
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.sealed_json import sealed, unsealed
+from clozeline.tools.runs.inference.text_likelihoods import opening, word_spans
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+
+Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
+"""token: a vector for each token of the text; first_subword: for each word, its first token's; the others are one for a
+text, of all its tokens, special ones included"""
+Precision: TypeAlias = Literal["f32", "f16"]
+FEATURES: Final = "features.arrow"
+MANIFEST: Final = "features.json"
+_FORMAT: Final = 1
+_TOGETHER: Final = 512
+"""texts whose vectors are held at a time"""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Choice of the vectors.
+
+    Args:
+        layer: as `model.features` knows it.
+        pool: unit that has a vector.
+        precision: of the numbers in the file.
+        max_length: tokens of a row, special ones included; longer texts are cut at their end.
+    """
+
+    layer: str
+    pool: Pool
+    precision: Precision
+    max_length: int
+
+
+@dataclass(frozen=True)
+class Features:
+    """Rows of a file of features: `uid`, `position`, `text` and `vector` of each."""
+
+    uids: list[str]
+    positions: list[int]
+    texts: list[str]
+    vectors: NDArray[Any]
+    """[rows, width] float32"""
+    facts: dict[str, Any]
+    """the manifest"""
+
+
+def write_features(
+    folder: Path,
+    trained: TrainedModel,
+    objective: ObjectiveFacts,
+    texts: Iterable[tuple[str, str]],
+    chosen: Extraction,
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write the vectors of texts, in their order, and a manifest after them; return what the manifest says.
+
+    Args:
+        folder: of both files.
+        trained: model and tokenizer.
+        objective: of the run; it says how rows are framed.
+        texts: name and text of each.
+        chosen: which vectors.
+        facts: about run and texts, for the manifest.
+
+    Raises:
+        ConfigurationError: the model has no such layer, the rows no such frame, or there is no text.
+        StorageError: a file cannot be written.
+    """
+    check_layer(trained.model, chosen.layer)
+    head, tail = _frame(trained, objective)
+    if chosen.pool == "cls" and not head:
+        raise ConfigurationError("pool=cls: rows of this run begin with no special token; take mean or last")
+    room = chosen.max_length - len(head) - len(tail)
+    if room < 1:
+        raise ConfigurationError(f"max_length: expected room beside the special tokens, got {chosen.max_length}")
+    counts = dict.fromkeys(("texts", "rows", "truncated", "empty", "width"), 0)
+    iterator = iter(texts)
+    with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
+        writer = None
+        while group := list(islice(iterator, _TOGETHER)):
+            encoded = trained.tokenizer.encode([text for _, text in group])
+            rows = [[*head, *one.ids[:room].tolist(), *tail] for one in encoded]
+            vectors = token_vectors(trained.model, [row or [0] for row in rows], chosen.layer)
+            units = [
+                (name, *unit)
+                for (name, text), one, row, of_row in zip(group, encoded, rows, vectors, strict=True)
+                for unit in (_units(trained, text, one, of_row, len(head), room, chosen.pool) if row else ())
+            ]
+            table = _table(units, vectors[0].shape[1], chosen)
+            writer = writer or opened.enter_context(pa.ipc.new_file(temporary, table.schema))
+            writer.write_table(table)
+            counts["texts"] += len(group)
+            counts["rows"] += len(table)
+            counts["truncated"] += sum(len(one.ids) > room for one in encoded)
+            counts["empty"] += sum(not len(one.ids) for one in encoded)
+            counts["width"] = vectors[0].shape[1]
+        if writer is None:
+            raise ConfigurationError("input: expected a text, got none")
+    said = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
+    said["hash"] = file_hash(folder / FEATURES)
+    publish_json(folder / MANIFEST, sealed(said))
+    return said
+
+
+def open_features(folder: Path) -> Features:
+    """Return the rows of a folder that `write_features` wrote.
+
+    Raises:
+        ConfigurationError: it holds none.
+        IntegrityError: a file is damaged.
+        NewerFormatError: a newer version wrote it.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ConfigurationError(f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features")
+    try:
+        facts = unsealed(read_json(path) or {}, path, _FORMAT)
+    except ValueError as error:
+        raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
+    if not isinstance(facts.get("file"), str):
+        raise IntegrityError(f"{path}: is damaged: expected the name of a file; extract the features again")
+    file = folder / facts["file"]
+    if not file.is_file() or file_hash(file) != facts.get("hash"):
+        raise IntegrityError(f"{file}: is missing or not what {path} says; extract the features again")
+    with pa.memory_map(str(file)) as mapped:
+        table = pa.ipc.open_file(mapped).read_all()
+        vectors = table["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
+        uids, positions, texts = (table[name].to_pylist() for name in ("uid", "position", "text"))
+    return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
+
+
+def _frame(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
+    """Return the special tokens before and after a text, as rows of the training have them."""
+    vocabulary = trained.tokenizer.vocabulary
+    if objective.architecture == "encoder":
+        return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
+    if objective.architecture == "decoder":
+        first = opening(trained, objective)
+        return ([] if first is None else [first]), []
+    head = objective.options.get("source_head", "none")
+    return ([] if head == "none" else [vocabulary.id_of(head, "features")]), [vocabulary.id_of("eos", "features")]
+
+
+def _units(
+    trained: TrainedModel, text: str, encoding: Encoding, vectors: Tensor, first: int, room: int, kind: Pool
+) -> list[tuple[int, str, Tensor]]:
+    """Return the units of a text that have a vector: number, text and vector of each.
+
+    `vectors` are of all tokens of the row, in which the text begins at position `first` and has at most `room` tokens.
+    """
+    if kind == "token":
+        pieces = [trained.tokenizer.piece(int(token)) for token in encoding.ids[:room]]
+        return [(place, piece, vectors[first + place]) for place, piece in enumerate(pieces)]
+    if kind != "first_subword":
+        return [(0, text, pool(kind, vectors[None], {"lengths": torch.tensor(len(vectors))})[0])]
+    bounds = word_spans(text)
+    tokens = first_tokens(token_spans(text, encoding.starts, encoding.ends), np.array(bounds, np.int64).reshape(-1, 2))
+    return [
+        (word, text[slice(*bounds[word])], vectors[first + token])
+        for word, token in enumerate(tokens.tolist())
+        if 0 <= token < room
+    ]
+
+
+def _table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:
+    """Return rows of units: name of the text, number, text and vector of each."""
+    flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
+    numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)
+    uids, positions, texts = ([unit[place] for unit in units] for place in range(3))
+    columns = {
+        "uid": pa.array(uids, pa.string()),
+        "position": pa.array(positions, pa.int32()),
+        "text": pa.array(texts, pa.string()),
+        "layer": pa.array([chosen.layer] * len(units), pa.string()),
+        "pool": pa.array([chosen.pool] * len(units), pa.string()),
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(numbers), width),
+    }
+    return pa.table(columns)

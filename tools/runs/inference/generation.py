@@ -1,0 +1,98 @@
+"""Continuations of texts by the model of a run: settings, and prompts framed like the rows of training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.key_types import STRICT
+from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.generate import beams, generate
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Settings(Decoding):
+    """Keys of the command line."""
+
+    samples: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Continuations of the text: drawn ones, or the best of a beam's."""
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Texts that end a continuation, which is cut before the first of them."""
+    ban: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Texts whose tokens may not follow each other, after a space or not; other tokens can still spell the same."""
+    step: Annotated[int, Field(ge=0)] | None = None
+    """Step of the checkpoint; null = the newest whole one."""
+
+
+def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
+    """Return the continuations of a text.
+
+    Args:
+        trained: the model and its tokenizer. The first set of its training says how rows begin, and whether a prefix is
+            read in both directions.
+        text: special tokens may be written as their pieces.
+        settings: choice of tokens, and number of continuations.
+    """
+    trained_on = trained.sets[0]
+    objective = trained_on.objective
+    tokenizer = trained.tokenizer
+    prompt = prompt_ids(tokenizer, objective, text)
+    rules: dict[str, Any] = {
+        "end_ids": {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"},
+        "banned": _sequences(tokenizer, settings.ban),
+        "finishes": _finishes(tokenizer, settings.stop),
+        "decoder_start": objective.frame.decoder_start,
+        "prefix": "prefix_length" in trained_on.columns,
+    }
+    if settings.mode == "beam":
+        return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
+    return generate(trained.model, [prompt] * settings.samples, settings, **rules)
+
+
+def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
+    """Return the text of a continuation, cut before the first stop string."""
+    text = tokenizer.decode_part(continuation.ids)
+    return text[: min((text.find(one) for one in stop if one in text), default=len(text))]
+
+
+def _sequences(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of texts as they are inside a text, with a space before them and without."""
+    encoded = tokenizer.encode([form for text in texts for form in (text, f" {text}")])
+    return [one.ids.tolist() for one in encoded if len(one.ids)]
+
+
+def _finishes(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]], bool] | None:
+    """Return a function that says whether the text of tokens holds a stop string; None: there is none."""
+    if not stop:
+        return None
+    return lambda ids: any(one in tokenizer.decode_part(ids) for one in stop)
+
+
+def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
+    """Return the tokens of a text, framed like the rows that the model was trained on.
+
+    Raises:
+        ConfigurationError: there is no token.
+    """
+    vocabulary = tokenizer.vocabulary
+    specials = {tokenizer.decode([int(token)]): int(token) for token in vocabulary.special.nonzero()[0]}
+    parts = re.split(f" ?({'|'.join(map(re.escape, specials))})", text)
+    ids: list[int] = []
+    for number, part in enumerate(parts):
+        ids += [specials[part]] if number % 2 else tokenizer.encode([part])[0].ids.tolist()
+    head = objective.options.get("source_head", "bos" if objective.options.get("add_bos") else "none")
+    if head != "none":
+        ids = [vocabulary.id_of(head, objective.label), *ids]
+    if objective.architecture == "encoder_decoder":
+        ids.append(vocabulary.id_of("eos", objective.label))
+    if not ids:
+        raise ConfigurationError("TEXT: expected at least one token, got none; begin with a word")
+    return ids

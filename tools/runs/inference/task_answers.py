@@ -1,0 +1,36 @@
+"""The answer that a row of a task asks for: class, number, classes of its words, or a part of a text."""
+
+from __future__ import annotations
+
+import json
+
+from clozeline.pipeline.rows import Row
+from clozeline.pipeline.tasks.readers import TaskFacts
+
+
+def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
+    """Return `label`, `target`, `tags` or `answer` with its meaning; nothing for a row or a set without one.
+
+    Args:
+        facts: of the row's set, None where it has none.
+        row: an example.
+    """
+    if facts is None:
+        return {}
+    if "label" in row.columns and len(row["label"]) == 1:
+        number = int(row["label"][0])
+        return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
+    if "target" in row.columns and len(row["target"]) == 1:
+        return {"target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
+    if "choice" in row.columns:
+        return {"choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"}
+    if "tags" in row.columns:
+        record = json.loads(row["record"].tobytes())
+        tagged = zip(record["words"], record["tags"], strict=True)
+        return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
+    if "answer_span" in row.columns:
+        record = json.loads(row["record"].tobytes())
+        first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
+        found = record["context"][first[0] : last[1]]
+        return {"answer": repr(found) if found else f"none in this window, of {record['answers']}"}
+    return {}

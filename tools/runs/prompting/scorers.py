@@ -1,0 +1,65 @@
+"""The way to ask the model of a run, as its training prepared it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.scoring.batches import TOKENS
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.tools.runs.inference.text_likelihoods import opening, prepared
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.tools.runs.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
+
+Mode: TypeAlias = Literal["cloze", "causal", "answer"]
+"""cloze: a masked model fills the word in; causal: the text goes on with it; answer: an encoder-decoder writes it"""
+
+
+def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
+    """Return the modes that training with an objective prepares."""
+    if objective.architecture == "encoder_decoder":
+        return ("answer",) if "lm" in objective.heads else ()
+    kinds = prepared(objective)
+    if "causal" in kinds:
+        return ("causal",)
+    return ("cloze",) if kinds else ()
+
+
+def open_scorer(
+    run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
+) -> tuple[Scorer, Mode]:
+    """Return a scorer of words and its mode.
+
+    Args:
+        run: the run directory.
+        trained: its model and tokenizer.
+        mode: None: the first that the training prepared.
+        masks: cloze: of words of several tokens.
+        tokens: places of a batch.
+
+    Raises:
+        ConfigurationError: the run was not trained for the mode, so that its scores would mean nothing.
+    """
+    objectives = trained.objectives
+    ready = {kind: objective for objective in reversed(objectives) for kind in prepared_modes(objective)}
+    known = [kind for kind in get_args(Mode) if kind in ready]
+    if not known:
+        labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
+        raise ConfigurationError(
+            f"{run}: was trained on {labels}, after which a prompt has no answer: expected a run of a masked, causal "
+            "or text-to-text objective"
+        )
+    chosen: Mode = mode or known[0]
+    if chosen not in ready:
+        raise ConfigurationError(
+            f"mode={chosen}: the run was not trained for it, and its scores would mean nothing; it can be asked by "
+            f"{', '.join(known)}"
+        )
+    objective, model, tokenizer = ready[chosen], trained.model, trained.tokenizer
+    if chosen == "causal":
+        return Causal(model, tokenizer, opening(trained, objective), tokens), chosen
+    if chosen == "answer":
+        return Answer(model, tokenizer, objective, tokens), chosen
+    previous = objective.frame.predict_from == "previous"
+    return Cloze(model, tokenizer, masks, previous=previous, tokens=tokens), chosen

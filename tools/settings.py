@@ -1,0 +1,51 @@
+"""Settings of a tool as `key=value` words, which are those of a schema and which `--help` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TypeVar
+
+from clozeline.configuration.config import validate
+from clozeline.configuration.overrides import override
+from clozeline.configuration.schema import describe
+from clozeline.tools.command import Arguments
+
+S = TypeVar("S")
+
+_ORIGIN = "command line"
+
+
+def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
+    """Add the words, as `options.overrides`, and the list of all keys at the end of the help.
+
+    Args:
+        parser: of the tool; arguments that are added later come after the words.
+        schemas: dataclasses of the settings; a key of several is listed once.
+        help_text: what the words are.
+    """
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
+    keys = {key: rest for schema in schemas for key, *rest in describe(schema)}
+    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
+    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+
+
+def settings_of(schema: type[S], words: Sequence[str]) -> S:
+    """Return the settings of `key=value` words.
+
+    Raises:
+        ConfigurationError: a key is unknown or missing, or a value is none of its type.
+    """
+    settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
+    return settings
+
+
+def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
+    """Return the settings among `key=value` words, and the words with other keys, which another program reads.
+
+    Raises:
+        ConfigurationError: as `settings_of`.
+    """
+    keys = {field.name for field in fields(schema)}  # type: ignore[arg-type]
+    own = [word for word in words if word.partition("=")[0] in keys]
+    return settings_of(schema, own), [word for word in words if word not in own]

@@ -1,0 +1,18 @@
+"""The objective that made an example set, built again from its manifest."""
+
+from __future__ import annotations
+
+from clozeline.configuration.config import former_names
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.vocabulary import Vocabulary
+
+
+def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
+    """Return the objective of a manifest; options that had other names in earlier versions are accepted.
+
+    Raises:
+        ConfigurationError: this version has no such objective, or the vocabulary lacks a special token.
+    """
+    with former_names():
+        return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)

@@ -1,0 +1,118 @@
+"""Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
+
+It prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated; sentinels beside their
+spans; the source of the row; and the sizes of the set. Token, sample and example sets, in both containers. Where no
+folder above the set has its tokenizer, ids are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clozeline.command import Terminal
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_parts import row_parts
+from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View
+from clozeline.pipeline.rows import Row
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.report.html_page import write_page
+from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
+from clozeline.tools.runs.inference.task_answers import answer_of
+from clozeline.tools.shards.contents.set_tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
+from clozeline.tools.shards.contents.stored_objective import stored_objective
+from clozeline.tools.shards.viewer.facts import column_sheet, origin_sheet, set_sheet
+from clozeline.tools.shards.viewer.output import print_view, view_page
+
+
+def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:
+    """Return the view of one row.
+
+    Args:
+        path: manifest, its folder, or one shard next to it.
+        sample: number of the row in the set, or in the shard that `path` names.
+        tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; ids are
+            shown where there is none.
+        limit: tokens of a passage that are shown.
+
+    Raises:
+        ClozelineError: there is no such set or row, no such tokenizer at the named path, or the block is damaged.
+    """
+    shards, first, rows = _open(path)
+    if not 0 <= sample < rows:
+        raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
+    block, number = shards.locate(first + sample)
+    row = shards.read_block(block).row(number)
+    show = find_pieces(shards, tokenizer, limit)
+    if show is None:
+        sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
+        show = id_pieces(shards, limit)
+    objective = shards.manifest.objective
+    task = facts_of(shards.manifest)
+    restored = [] if objective is None or task is not None else _restored(objective, row, show)
+    answers = [Sheet("what the row asks for", (), tuple(answer.items())) for answer in [answer_of(task, row)] if answer]
+    sheets = [origin_sheet(shards, block, number, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
+    title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
+    return View(title, (*row_parts(show, row), *restored, *answers, *sheets))
+
+
+def _open(path: Path) -> tuple[ShardSet, int, int]:
+    """Return the set, the number of the first row that `path` names, and the number of rows."""
+    if path.suffix not in (".arrow", ".tar"):
+        shards = open_shards(path)
+        return shards, 0, len(shards)
+    shards = open_shards(path.parent / "manifest.json")
+    names = [shard.path for shard in shards.manifest.shards]
+    if path.name not in names:
+        some = ", ".join(names[:3])
+        raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {some} …")
+    number = names.index(path.name)
+    before = sum(shard.rows for shard in shards.manifest.shards[:number])
+    return shards, before, shards.manifest.shards[number].rows
+
+
+def _restored(facts: ObjectiveFacts, row: Row, show: Pieces) -> Parts:
+    """Return the original that the objective gives back, or why it cannot."""
+    try:
+        objective = stored_objective(facts, show.vocabulary)
+        if not objective.invertible:
+            return []
+        return [show.passage("restored by the objective", objective.uncorrupt(row))]
+    except (ClozelineError, ValueError) as error:
+        return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument(
+        "path", type=some_path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard"
+    )
+    parser.add_argument(
+        "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
+    )
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a web page, too")
+    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
+    parser.add_argument(
+        "--tokens", type=positive, default=1024, metavar="N", help="tokens of a passage that are shown (%(default)s)"
+    )
+
+    def action(options: argparse.Namespace) -> int:
+        view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
+        if options.html is not None:
+            write_page(options.html, view_page(view))
+        print_view(view, Terminal())
+        if options.html is not None:
+            print(f"page: {options.html}")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

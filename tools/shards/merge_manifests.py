@@ -1,0 +1,203 @@
+"""Join shard sets into one: `clozeline merge-manifests MANIFEST MANIFEST ... --output DIR --name NAME`.
+
+The shards do not change. Each is read once to compare its hash, then linked under a new name, or copied if the file
+system has no links. One manifest lists them all, in the order of the sets given. The meaning of rows must be the same
+in all sets, and a sample should be in one of them only: sets with a common shard are refused, and so is a set beside
+its own repacked or merged copy. To keep examples and samples in step, merge the example sets and their sample sets in
+the same order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish
+from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
+from clozeline.pipeline.shards.layout import shard_name
+from clozeline.tools.command import Arguments, counted, run_tool, some_path
+from clozeline.tools.shards.contents.rewriting import (
+    carried,
+    new_files,
+    open_files,
+    quarantine_entries,
+    write_quarantine,
+)
+from clozeline.tools.shards.contents.shard_rows import blocks_of
+from clozeline.tools.shards.diff_manifests import differences
+
+_SAME: Final = (
+    "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",
+    "container", "compression",
+)  # fmt: skip
+"""fields that must be equal in all sets"""
+_REPACKED: Final = {"block_rows", "container", "compression"}
+
+
+def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False) -> Manifest:
+    """Join sets; return the new manifest.
+
+    Args:
+        paths: manifests, or their folders, in order.
+        output: folder of the new set.
+        name: name of the new set, which decides the order of its stream.
+        copy: copy shards instead of linking them.
+
+    Raises:
+        ConfigurationError: the sets do not belong together; the message names the field.
+        ClozelineError: a set is damaged, or the folder holds one already.
+    """
+    if not name:
+        raise ConfigurationError("--name: expected the name of the new set, got nothing")
+    sets = [open_files(path) for path in paths]
+    _check(sets)
+    first, manifests = sets[0].manifest, [shards.manifest for shards in sets]
+    members = [(shards, number) for shards in sets for number in range(len(shards.manifest.shards))]
+    ordered = sorted(members, key=lambda member: _variant(*member))  # stable: sets in their order within a variant
+    names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
+    with new_files(output) as target:
+        for (shards, old), new in zip(ordered, names, strict=True):
+            shards.verify_shard(old)
+            _link_or_copy(shards.shard_path(old), target, new, copy=copy)
+        write_quarantine(target, _quarantined(sets, ordered, names))
+        fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}
+        return write_manifest(
+            output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
+            codec=first.compression.codec, level=first.compression.level or 3, output=target,
+            shards=[_info(shards, old, new) for (shards, old), new in zip(ordered, names, strict=True)],
+            totals=_totals(manifests),
+            parents=[{"name": one.name, "digest": one.digest, "role": "merged"} for one in manifests], **fields,
+        )  # fmt: skip
+
+
+def _check(sets: Sequence[ShardSet]) -> None:
+    first = sets[0]
+    if first.manifest.kind == "tokens":
+        raise ConfigurationError(f"{first.path}: token sets have tables of documents beside them; merge sample sets")
+    for shards in sets:
+        for one in differences(first.manifest, shards.manifest):
+            if one.root in _SAME:
+                hint = "; clozeline repack-shards makes them equal" if one.root in _REPACKED else ""
+                raise ConfigurationError(
+                    f"{shards.path}: {one.field}: expected {one.left} as in {first.path}, got {one.right}{hint}"
+                )
+        if len(shards.manifest.shards) % shards.manifest.variants:
+            raise ConfigurationError(
+                f"{shards.path}: {len(shards.manifest.shards)} shards cannot hold {shards.manifest.variants} variants"
+            )
+    _check_common(sets)
+
+
+def _check_common(sets: Sequence[ShardSet]) -> None:
+    """Refuse sets that hold the same rows, as far as manifests show."""
+    digests: dict[str, Path] = {}
+    shas: dict[str, Path] = {}
+    for shards in sets:
+        origins = {parent.digest for parent in shards.manifest.parents if parent.role in ("repacked", "merged")}
+        mine = {facts.sha256 for facts in shards.manifest.shards if facts.rows}
+        for known, found in ((digests, {shards.digest, *origins}), (shas, mine)):
+            for one in found & known.keys():
+                raise ConfigurationError(
+                    f"{shards.path}: holds rows of {known[one]} again; name only one of them, or each row would be "
+                    "read twice an epoch"
+                )
+            known |= dict.fromkeys(found, shards.path)
+
+
+def _variant(shards: ShardSet, shard: int) -> int:
+    """Return the variant that a shard holds: shard v * K + k has variant v."""
+    return shard * shards.manifest.variants // len(shards.manifest.shards)
+
+
+def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
+    """Return the record of a shard under its new name.
+
+    The manifest has tokens, longest row and largest block of the whole set only; the first shard gets its tokens.
+    """
+    facts, index, manifest = shards.manifest.shards[shard], shards.index, shards.manifest
+    blocks = tuple(
+        Block(int(index.offset[at]), int(index.length[at]), int(index.rows[at]), index.xxh3[at].tobytes())
+        for at in blocks_of(shards, shard)
+    )
+    tokens = manifest.totals.tokens if shard == 0 else 0
+    whole = (tokens, manifest.max_length, manifest.max_block_bytes)
+    return ShardInfo(name, facts.bytes, facts.sha256, facts.rows, blocks, *whole)
+
+
+def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> None:
+    """Link or copy a file, over one that a killed process left."""
+    path = target.folder / name
+    if not copy:
+        target.folder.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        try:
+            path.hardlink_to(source.resolve())
+        except OSError:  # the file system cannot link
+            copy = True
+    if copy:
+        with publish(path) as temporary:
+            shutil.copyfile(source, temporary)
+    target.files[name] = {}
+
+
+def _quarantined(
+    sets: Sequence[ShardSet], ordered: Sequence[tuple[ShardSet, int]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the entries of the quarantines of all sets, with the new names of shards."""
+    return [
+        entry
+        for shards in sets
+        for entry in quarantine_entries(
+            shards, {old: new for (owner, old), new in zip(ordered, names, strict=True) if owner is shards}
+        )
+    ]
+
+
+def _totals(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """Return the sums of the tables, without a table that one of the sets lacks: its sum would be wrong."""
+    totals: dict[str, Any] = {"skipped": {}}
+    for manifest in manifests:
+        add_counts(totals, {"skipped": manifest.totals.skipped})
+    for name in ("tokens_by_language", "tokens_by_source"):
+        tables = [getattr(manifest.totals, name) for manifest in manifests if manifest.totals.tokens]
+        if all(tables):
+            totals[name] = {}
+            for table in tables:
+                add_counts(totals[name], table)
+    return totals
+
+
+def _origin(manifest: Manifest) -> dict[str, Any]:
+    return {"name": manifest.name, "seed": manifest.seed, "config": manifest.config}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("manifests", type=some_path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument(
+        "--name", required=True, help="name of the new set; with the seed it decides the stream's order"
+    )
+    parser.add_argument("--copy", action="store_true", help="copy shards instead of linking them")
+
+    def action(options: argparse.Namespace) -> int:
+        new = merge(options.manifests, options.output, options.name, copy=options.copy)
+        totals = new.totals
+        print(
+            f"{options.output}: {new.name}: {counted(totals.samples, 'row')}, {counted(totals.tokens, 'token')} in "
+            f"{counted(totals.blocks, 'block')} of {counted(totals.shards, 'shard')}, {totals.bytes:,} bytes, "
+            f"from {counted(len(options.manifests), 'set')}"
+        )
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

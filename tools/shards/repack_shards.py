@@ -1,0 +1,164 @@
+"""Write a shard set again in another form: `clozeline repack-shards MANIFEST --output DIR [--container tar]`.
+
+Container, compression and the number of rows of a block may change. Rows, their order, the set's name and the blocks in
+quarantine stay. A stream over the new set gives the same batches, unless the number of rows of a block changed, on
+which the order depends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tarfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
+from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
+from clozeline.tools.shards.contents.rewriting import (
+    carried,
+    new_files,
+    open_files,
+    quarantine_entries,
+    write_quarantine,
+)
+from clozeline.tools.shards.contents.shard_rows import blocks_of
+
+_MAGIC: Final = 8
+"""bytes before the schema message of an Arrow file"""
+_MAX_ROWS: Final = 65536
+"""largest number of rows of a block, as in recipes"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form in which a set is stored."""
+
+    container: Literal["arrow", "tar"]
+    codec: Literal["none", "zstd"]
+    level: int
+    block_rows: int
+
+
+def form_of(
+    manifest: Manifest,
+    container: Literal["arrow", "tar"] | None = None,
+    codec: Literal["none", "zstd"] | None = None,
+    level: int | None = None,
+    block_rows: int | None = None,
+) -> Form:
+    """Return the form of a set, with the given values instead of its own.
+
+    Raises:
+        ConfigurationError: a level without zstd, or too many rows.
+    """
+    old = manifest.compression
+    if block_rows is not None and block_rows > _MAX_ROWS:
+        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
+    codec = codec or old.codec
+    if codec == "none" and level is not None:
+        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
+    return Form(container or manifest.container, codec, level or old.level or 3, block_rows or manifest.block_rows)
+
+
+def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
+    """Write a set in another form; return the new manifest.
+
+    Args:
+        source: the set.
+        output: folder of the new set.
+        form: of the new set.
+
+    Raises:
+        ConfigurationError: the rows of a block are to change, but blocks are in quarantine.
+        ClozelineError: the set is damaged, or the folder holds one already.
+    """
+    old, metadata = source.manifest, _metadata(source)
+    if source.quarantined and form.block_rows != old.block_rows:
+        raise ConfigurationError(
+            f"--block-rows {form.block_rows}: {source.path} has {counted(len(source.quarantined), 'block')} in "
+            f"quarantine, of {old.block_rows} rows each; leave the option out"
+        )
+    names = {number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)}
+    layout: dict[str, Any] = asdict(form)
+    infos: list[ShardInfo] = []
+    with new_files(output) as target:
+        for shard, name in names.items():
+            source.verify_shard(shard)  # hashes of blocks do not cover the schema, which is copied, too
+            with target.file(name) as temporary:
+                blocks = (source.read_block(block) for block in blocks_of(source, shard))
+                infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
+        for beside in _beside(source):
+            with target.file(beside.name) as temporary:
+                shutil.copyfile(beside, temporary)
+        write_quarantine(target, quarantine_entries(source, names))
+        totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
+        parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
+        fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
+        return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
+
+
+def _beside(source: ShardSet) -> list[Path]:
+    """Return the other files of a token set: sources of its documents, and counts of its ids."""
+    if source.manifest.kind != "tokens":
+        return []
+    return [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
+
+
+def _parent(manifest: Manifest) -> dict[str, str]:
+    return {"name": manifest.name, "digest": manifest.digest, "role": "repacked"}
+
+
+def _metadata(source: ShardSet) -> dict[str, str]:
+    """Return the schema metadata of the first shard that has a block."""
+    if not len(source.index):
+        return {}
+    start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
+    first = int(source.index.shard[0])
+    source.verify_shard(first)
+    with source.shard_path(first).open("rb") as file:
+        file.seek(start)
+        schema = pa.ipc.read_schema(pa.py_buffer(file.read(int(source.index.offset[0]) - start)))
+    return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
+
+
+def _summary(old: Manifest, new: Manifest, output: Path) -> str:
+    codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
+    same = "the stream is the same" if new.block_rows == old.block_rows else (
+        f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
+    )  # fmt: skip
+    return (
+        f"{output}: {counted(new.totals.samples, 'row')} in {counted(new.totals.blocks, 'block')} of "
+        f"{counted(new.totals.shards, 'shard')}, "
+        f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec}); {same}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument("--container", choices=("arrow", "tar"), help="default: as it is")
+    parser.add_argument("--codec", choices=("none", "zstd"), help="compression of buffers; default: as it is")
+    parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
+    parser.add_argument("--block-rows", type=positive, metavar="N", help="rows of a block; default: as they are")
+
+    def action(options: argparse.Namespace) -> int:
+        source = open_files(options.manifest)
+        form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
+        new = repack(source, options.output, form)
+        print(_summary(source.manifest, new, options.output))
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,60 @@
+"""Pictures of a set: lengths of rows, coverage by the most frequent ids, kinds of labels, languages and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.shards import Manifest
+from clozeline.report.charts import Series, bars, histogram, lines, shares
+from clozeline.tools.shards.shard_statistics.tally import Tally, named, quantile
+
+_BARS: Final = 48
+_SKEWED: Final = 16
+"""Ratio of the largest value to the median, from which bars over equal ranges would leave most of them empty."""
+_LABELS: Final = ("the mask", "the label itself", "another token")
+
+
+def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
+    """Yield a picture of each distribution that the set has."""
+    for name, counts in sums.lengths.items():
+        edges = ranges(counts)
+        bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
+        widening = edges[1] - edges[0] < edges[-1] - edges[-2]
+        values = f"values in a row{', ranges widen to the right' if widening else ''}"
+        yield histogram(f"Rows by length of {name}", edges.tolist(), bins.tolist(), values)
+    for name, counts in sums.ids.items():
+        title = f"Part of {name} that the most frequent ids make up (%)"
+        yield lines(title, [Series(name, coverage(counts))], "ids", x_scale="log")
+    kinds = dict(zip(_LABELS, sums.labels.tolist(), strict=True))
+    yield bars("Labels by what the input has in their place", shares(kinds))
+    yield bars("Tokens by language", shares(named(sums.tokens_by_language, manifest.languages)))
+    yield bars("Tokens by source", shares(sums.tokens_by_source))
+
+
+def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each bar over the values 0, 1, 2, ... begins, and where the last ends.
+
+    Neighbours share a bar where there are many values; where a few are much larger than the median, ranges widen.
+    """
+    size = len(counts)
+    if size > _BARS and size > _SKEWED * (quantile(counts, 0.5) + 1):
+        return np.unique(np.concatenate(([0], np.geomspace(1, size, _BARS).round()))).astype(np.int64)
+    width = max(1, -(-size // _BARS))
+    return np.append(np.arange(0, max(1, size), width), max(1, size))
+
+
+def coverage(counts: NDArray[np.int64]) -> list[tuple[float, float]]:
+    """Return points (n, per cent of all tokens that the n most frequent ids make up).
+
+    Example: `coverage(array([0, 60, 40])) == [(1, 60), (2, 100)]`.
+    """
+    ordered = np.sort(counts[counts > 0])[::-1]
+    if not len(ordered):
+        return []
+    share = 100 * np.cumsum(ordered) / ordered.sum()
+    ranks = np.unique(np.geomspace(1, len(ordered), 128).round().astype(np.int64))
+    return [(float(rank), float(share[rank - 1])) for rank in ranks]

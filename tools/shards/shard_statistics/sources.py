@@ -1,0 +1,71 @@
+"""Sources of the tokens of a set: labels of the inputs, which the token set of the run holds by document."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.tools.shards.contents.document_table import uid_keys
+from clozeline.tools.shards.contents.shard_rows import readable_blocks
+
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Source labels of documents, sorted by uid.
+
+    Args:
+        names: labels by code.
+        uids: document uids, ascending, 16 bytes each.
+        codes: code of each document.
+    """
+
+    names: Sequence[str]
+    uids: NDArray[np.bytes_]
+    codes: NDArray[np.uint16]
+
+    def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
+        """Count tokens by label; a row belongs to the document of its first token."""
+        wanted = uid_keys(rows.fixed["document_uid"])
+        place = np.minimum(np.searchsorted(self.uids, wanted), max(0, len(self.uids) - 1))
+        codes = np.full(len(rows), len(self.names), np.int64)
+        if len(self.uids):
+            known = self.uids[place] == wanted
+            codes[known] = self.codes[place[known]]
+        counts = np.bincount(codes, tokens).astype(np.int64)
+        return {[*self.names, _UNKNOWN][code]: int(counts[code]) for code in np.flatnonzero(counts)}
+
+
+def find_sources(shards: ShardSet) -> Sources | None:
+    """Read the sources of documents from the token set itself, or from `encode/` above a set; None without either.
+
+    Raises:
+        ClozelineError: the token set is damaged.
+    """
+    if shards.manifest.kind == "tokens":
+        return _read(shards)
+    for folder in shards.path.resolve().parents:
+        path: Path = folder / "encode" / "manifest.json"
+        if os.path.lexists(path) and Manifest.load(path).tokenizer.fingerprint == shards.manifest.tokenizer.fingerprint:
+            return _read(open_shards(path))
+    return None
+
+
+def _read(tokens: ShardSet) -> Sources:
+    uids, codes = [np.empty(0, "S16")], [np.empty(0, np.uint16)]
+    for block in readable_blocks(tokens):
+        fixed = tokens.read_block(block, columns=("document_uid", "source_group")).fixed
+        uids.append(uid_keys(fixed["document_uid"]))
+        codes.append(fixed["source_group"].astype(np.uint16))
+    joined = np.concatenate(uids)
+    order = np.argsort(joined)
+    return Sources(tokens.manifest.source_groups, joined[order], np.concatenate(codes)[order])

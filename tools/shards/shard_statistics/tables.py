@@ -1,0 +1,134 @@
+"""The tables of a set: lengths, vocabulary coverage, labels, codes, languages, sources, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.shards import Manifest, ShardSet
+from clozeline.tools.command import counted
+from clozeline.tools.shards.shard_statistics.tally import Tally, mean, named, quantile
+
+Cells: TypeAlias = tuple[str | int | float, ...]
+
+_SHARES: Final = (0.5, 0.9, 0.99)
+_FREQUENT: Final = 8
+_LABELS: Final = ("label_ids", "target_ids")
+_MAX_CLASSES: Final = 16
+"""Columns with more different values are not classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table; numbers stay numbers, so that they are aligned right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[Cells, ...]
+
+
+def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
+    """Return the tables that have rows for this set."""
+    made = [_files(shards), _lengths(sums), _labels(sums), _kinds(sums), _coverage(sums, pieces)]
+    made += [*_numbers(shards.manifest, sums), *_shares(shards.manifest, sums)]
+    return [one for one in made if one.rows]
+
+
+def _files(shards: ShardSet) -> Figures:
+    manifest = shards.manifest
+    totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
+    facts: list[Cells] = [
+        ("rows", totals.samples),
+        ("tokens", totals.tokens),
+        ("blocks", totals.blocks),
+        ("shards", totals.shards),
+        ("fewest rows in a shard", min(rows)),
+        ("most rows in a shard", max(rows)),
+        ("bytes", totals.bytes),
+        ("bytes a token", totals.bytes / max(1, totals.tokens)),
+        ("bytes a row", totals.bytes / max(1, totals.samples)),
+    ]
+    facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
+    if shards.quarantined:
+        lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
+        facts.append((f"rows in quarantine, in {counted(len(shards.quarantined), 'block')}, not counted below", lost))
+    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
+    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
+
+
+def _lengths(sums: Tally) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in sums.lengths.items():
+        smallest, largest = int(np.flatnonzero(counts)[0]), len(counts) - 1
+        middle = [quantile(counts, share) for share in _SHARES]
+        rows.append((name, smallest, mean(counts), *middle, largest, int((np.arange(len(counts)) * counts).sum())))
+    return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
+
+
+def _labels(sums: Tally) -> Figures:
+    """Return the labels, also as a share of the tokens that are read."""
+    rows: list[Cells] = []
+    for name in _LABELS:
+        if name in sums.ids and "input_ids" in sums.ids:
+            labels, inputs = int(sums.ids[name].sum()), int(sums.ids["input_ids"].sum())
+            rows.append((name, labels, labels / max(1, sums.lengths[name].sum()), 100 * labels / max(1, inputs)))
+    return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+
+
+def _kinds(sums: Tally) -> Figures:
+    """Return the tokens of the input at the positions of the labels, by kind."""
+    names, total = ("the mask", "the label itself", "another token"), max(1, int(sums.labels.sum()))
+    rows = tuple((name, n, 100 * n / total) for name, n in zip(names, sums.labels.tolist(), strict=True) if n)
+    return Figures("what the input has in their place", ("", "labels", "%"), rows)
+
+
+def _numbers(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+    """Yield a table for each column of one number with few values, such as the classes of pairs."""
+    meaning = {column.name: column.description for column in manifest.columns}
+    for name, counts in sums.numbers.items():
+        values = np.flatnonzero(counts).tolist()
+        if 1 < len(values) <= _MAX_CLASSES:
+            total = int(counts.sum())
+            shown = [manifest.languages[v] if name.endswith("language") else str(v) for v in values]
+            rows = tuple((text, int(counts[v]), 100 * counts[v] / total) for text, v in zip(shown, values, strict=True))
+            yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
+
+
+def _coverage(sums: Tally, pieces: Pieces | None) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in sums.ids.items():
+        used = int(np.count_nonzero(counts))
+        ordered = np.sort(counts)[::-1]
+        needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
+        rows.append((name, used, 100 * used / len(counts), *needed, _frequent(counts, pieces)))
+    header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
+    return Figures("vocabulary coverage", header, tuple(rows))
+
+
+def _frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
+    order = np.argsort(-counts, kind="stable")[:_FREQUENT]
+    chosen = [int(token) for token in order if counts[token]]
+    if pieces is None:
+        return " ".join(map(str, chosen))
+    return " ".join(pieces.piece(token).replace("\n", "").strip() or "␣" for token in chosen)
+
+
+def _shares(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+    """Yield tokens by language and source, rows by variant, part and copy."""
+    by_language = named(sums.tokens_by_language, manifest.languages)
+    for title, table in (("language", by_language), ("source", sums.tokens_by_source)):
+        total = max(1, sum(table.values()))
+        rows = sorted(((name, count, 100 * count / total) for name, count in table.items()), key=lambda row: -row[1])
+        yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
+    for name in ("variant", "part", "copy"):
+        counts = sums.codes.get(name, np.zeros(0, np.int64))
+        if len(counts) > 1:
+            yield Figures(
+                f"rows by {name}", (name, "rows"), tuple((str(c), int(counts[c])) for c in np.flatnonzero(counts))
+            )

@@ -1,0 +1,132 @@
+"""Counts over all rows of a set, block by block; tables and pictures follow from these arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.columns import holds_ids
+from clozeline.tools.shards.contents.shard_rows import readable_blocks
+from clozeline.tools.shards.shard_statistics.sources import Sources
+
+Counts = NDArray[np.int64]
+
+_ONE: Final = 2
+"""Entries in the counts of lengths 0 and 1."""
+
+
+@dataclass
+class Tally:
+    """Sums over the rows of a set.
+
+    Args:
+        lengths: by list column: rows with 0, 1, 2, ... values.
+        ids: by column of token ids: occurrences of each id, shape [vocabulary].
+        codes: by fixed column of codes (variant, language, ...): rows with code 0, 1, 2, ...
+        numbers: by column that has at most one small number in each row: rows with 0, 1, 2, ...
+        labels: labels by the token of `input_ids` at their position: the mask, the label itself, another one.
+        tokens_by_language: tokens of the first column of ids by language code.
+        tokens_by_source: the same by source label.
+    """
+
+    lengths: dict[str, Counts] = field(default_factory=dict)
+    ids: dict[str, Counts] = field(default_factory=dict)
+    codes: dict[str, Counts] = field(default_factory=dict)
+    numbers: dict[str, Counts] = field(default_factory=dict)
+    labels: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
+    tokens_by_language: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    tokens_by_source: dict[str, int] = field(default_factory=dict)
+
+
+def tally(shards: ShardSet, sources: Sources | None) -> Tally:
+    """Count all rows of a set that are not in quarantine.
+
+    Args:
+        shards: the set.
+        sources: the source of each document; None: sources are not counted.
+
+    Raises:
+        DamagedBlock: a block is not what the index says.
+    """
+    sums = Tally()
+    for block in readable_blocks(shards):
+        _add(sums, shards.read_block(block), shards, sources)
+    return sums
+
+
+def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> None:
+    size = shards.manifest.tokenizer.vocab_size
+    for name, column in rows.columns.items():
+        _grow(sums.lengths, name, np.bincount(column.lengths))
+    for name in _single_numbers(sums, shards):
+        _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
+    sums.labels += _label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
+    for name in (spec.name for spec in shards.columns if holds_ids(spec)):
+        _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
+    for name in ("variant", "part", "copy", "language"):
+        if name in rows.fixed:
+            _grow(sums.codes, name, np.bincount(rows.fixed[name]))
+    if not sums.ids:
+        return
+    tokens = rows.columns[next(iter(sums.ids))].lengths
+    by_language = np.bincount(rows.fixed["language"], tokens).astype(np.int64)
+    sums.tokens_by_language = _sum(sums.tokens_by_language, by_language)
+    if sources is not None:
+        for name, count in sources.tokens(rows, tokens).items():
+            sums.tokens_by_source[name] = sums.tokens_by_source.get(name, 0) + count
+
+
+def _single_numbers(sums: Tally, shards: ShardSet) -> list[str]:
+    """Return the columns of small numbers that have at most one value in every row so far."""
+    narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
+    names = [spec.name for spec in narrow if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE]
+    sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
+    return names
+
+
+def _label_kinds(rows: Rows, mask: int) -> Counts:
+    """Count the labels that are masked, kept as they are, and replaced by another token."""
+    columns = rows.columns
+    if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
+        return np.zeros(3, np.int64)
+    inputs, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    at = np.repeat(inputs.offsets[:-1], places.lengths) + places.values
+    there = inputs.values[at]
+    hidden, same = there == mask, there == labels.values
+    return np.array([hidden.sum(), (same & ~hidden).sum(), (~same & ~hidden).sum()])
+
+
+def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
+    table[name] = _sum(table.get(name, np.zeros(0, np.int64)), counts.astype(np.int64))
+
+
+def _sum(left: Counts, right: Counts) -> Counts:
+    """Return the sum of counts of different lengths."""
+    long, short = (left, right) if len(left) >= len(right) else (right, left)
+    total = long.copy()
+    total[: len(short)] += short
+    return total
+
+
+def quantile(counts: Counts, share: float) -> int:
+    """Return the smallest value that at least this share of the counted values does not exceed.
+
+    Example: `quantile(array([0, 2, 1, 1]), 0.5) == 1`: of the values 1, 1, 2, 3 half are 1 or less.
+    """
+    return int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
+
+
+def mean(counts: Counts) -> float:
+    """Return the mean of the counted values; 0 where nothing was counted."""
+    return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
+
+
+def named(counts: Counts, names: tuple[str, ...]) -> Mapping[str, int]:
+    """Return counts by the names of their codes, without those of 0."""
+    return {names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)}

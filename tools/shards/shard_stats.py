@@ -1,0 +1,83 @@
+"""Show the contents of a shard set: `clozeline shard-stats MANIFEST [--html FILE]`.
+
+Lengths of every column, labels and classes, vocabulary coverage, tokens by language and source, sizes: tables on the
+terminal, and with `--html` a page with pictures. Every block that is not in quarantine is read and checked once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from clozeline.command import Terminal
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.report.html_page import facts, grid, page, section, table, write_page
+from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.shards.contents.set_tokenizer import find_pieces
+from clozeline.tools.shards.shard_statistics.pictures import pictures
+from clozeline.tools.shards.shard_statistics.sources import find_sources
+from clozeline.tools.shards.shard_statistics.tables import Figures, tables
+from clozeline.tools.shards.shard_statistics.tally import Tally, tally
+
+
+def statistics_page(shards: ShardSet, sums: Tally, figures: Sequence[Figures]) -> str:
+    """Return the page: pictures of each distribution, then the tables."""
+    totals = shards.manifest.totals
+    amounts = {"rows": totals.samples, "tokens": totals.tokens, "shards": totals.shards, "bytes": totals.bytes}
+    parts = [
+        facts({name: f"{amount:,}" for name, amount in amounts.items()}),
+        grid(*pictures(shards.manifest, sums)),
+        *(section(one.title, table(one.header, one.rows)) for one in figures),
+    ]
+    return page(f"{shards.manifest.name} · what the shards hold", parts)
+
+
+def _print(one: Figures, console: Console) -> None:
+    console.print(Text(one.title, "bold"), soft_wrap=True)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(one.header))
+    numbers = [all(isinstance(row[place], int | float) for row in one.rows) for place in range(len(one.header))]
+    for name, number in zip(one.header, numbers, strict=True):
+        shown.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+    for row in one.rows:
+        shown.add_row(*(Text(_cell(value)) for value in row))
+    console.print(shown)
+
+
+def _cell(value: str | int | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page with pictures, too")
+
+    def action(options: argparse.Namespace) -> int:
+        shards = open_shards(options.manifest)
+        sums = tally(shards, find_sources(shards))
+        pieces = find_pieces(shards)
+        if pieces is None:
+            sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown\n")
+        figures, console = tables(shards, sums, pieces), Terminal()
+        if options.html is not None:
+            write_page(options.html, statistics_page(shards, sums, figures))
+        for one in figures:
+            _print(one, console)
+        if options.html is not None:
+            print(f"page: {options.html}")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,76 @@
+"""The first row of a list column that breaks a rule, found for a whole block at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.arrays import Bool
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import Manifest
+
+
+def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
+    """Return the row of each value, shape [values]."""
+    return np.repeat(np.arange(len(ragged), dtype=np.int64), ragged.lengths)
+
+
+def rank_in_row(ragged: Ragged) -> NDArray[np.int64]:
+    """Return the position of each value in its row, shape [values]."""
+    lengths = ragged.lengths
+    ranks: NDArray[np.int64] = np.arange(len(ragged.values), dtype=np.int64)
+    return ranks - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def first_row(wrong: Bool) -> int | None:
+    """Return the first row marked as wrong, None if no row is."""
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def first_of_values(ragged: Ragged, wrong: Bool) -> int | None:
+    """Return the row of the first value marked as wrong."""
+    return int(row_of_values(ragged)[np.argmax(wrong)]) if wrong.any() else None
+
+
+def first_not_ascending(ragged: Ragged) -> int | None:
+    """Return the first row whose values do not rise strictly."""
+    values = ragged.values.astype(np.int64)
+    wrong = np.zeros(len(values), dtype=np.bool_)
+    wrong[1:] = values[1:] <= values[:-1]
+    wrong[rank_in_row(ragged) == 0] = False
+    return first_of_values(ragged, wrong)
+
+
+def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
+    """Return the first row with a value that is not below the row's bound."""
+    return first_of_values(ragged, ragged.values.astype(np.int64) >= bounds[row_of_values(ragged)])
+
+
+def first_without_zero(ragged: Ragged) -> int | None:
+    """Return the first row that does not begin with 0, or is empty."""
+    wrong = ragged.lengths == 0
+    full = np.flatnonzero(~wrong)
+    wrong[full] = ragged.values[ragged.offsets[:-1][full]] != 0
+    return first_row(wrong)
+
+
+def first_not_permutation(ragged: Ragged) -> int | None:
+    """Return the first row that is not a permutation of 0 .. its length - 1."""
+    rows = row_of_values(ragged)
+    order = np.lexsort((ragged.values, rows))
+    return first_of_values(ragged, ragged.values[order] != rank_in_row(ragged))
+
+
+def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
+    """Return the rank of each value from a table [ids]; values with the rank -1 are left out."""
+    mapped = ranks[ragged.values]
+    chosen = mapped >= 0
+    counts = np.bincount(row_of_values(ragged)[chosen], minlength=len(ragged))
+    return Ragged(mapped[chosen], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64))))
+
+
+def special_ids(manifest: Manifest) -> Bool:
+    """Return which ids are special tokens or sentinels, shape [vocabulary]."""
+    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
+    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
+    return special

@@ -1,0 +1,32 @@
+"""Rows of a block, with what an error message must name: file, block, row and sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedRows:
+    """The rows of one block.
+
+    Args:
+        path: of the shard.
+        block: number in the shard.
+        rows: all columns of the block.
+    """
+
+    path: Path
+    block: int
+    rows: Rows
+
+    def error(self, row: int, message: str) -> IntegrityError:
+        """Return an error that names the row."""
+        fixed = self.rows.fixed
+        sample = f"sample {int(fixed['uid'][row]):016x}" if "uid" in fixed else "document"
+        variant = f", variant {int(fixed['variant'][row])}" if "variant" in fixed else ""
+        document = f" of document {fixed['document_uid'][row].tobytes().hex()}" if "document_uid" in fixed else ""
+        return IntegrityError(f"{self.path}: block {self.block}: row {row} ({sample}{variant}{document}): {message}")

@@ -1,0 +1,127 @@
+"""One pass over a shard set: files against the manifest, blocks against the index, rows against their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.columns import holds_ids
+from clozeline.seeding import mix
+from clozeline.tools.shards.validation.invariants import BASE_COLUMNS, check_rows
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+
+_CODES: Final = {
+    "language": ("tokens_by_language", "languages"),
+    "source_group": ("tokens_by_source", "source_groups"),
+}
+"""Fields of the manifest for each column of codes: the totals by code, and the names of the codes."""
+
+
+@dataclass
+class Findings:
+    """Sums over the blocks of a set."""
+
+    rows: int = 0
+    tokens: int = 0
+    longest: int = 0
+    blocks: int = 0
+    by_code: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """tokens by code, for each column of codes"""
+    shard: int = -1
+    last: np.uint64 = field(default_factory=lambda: np.uint64(0))
+
+
+def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None) -> Findings:
+    """Check a set; `open_shards` has compared manifest, index and file sizes already.
+
+    Args:
+        shards: the set.
+        also: a further check, called with each block and the number of its shard.
+
+    Raises:
+        IntegrityError: the first mismatch, with file, block and row.
+    """
+    base = BASE_COLUMNS[shards.manifest.kind]
+    if base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
+        raise IntegrityError(f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}")
+    found = Findings()
+    for block in range(len(shards.index)):
+        rows, shard = shards.read_block(block), int(shards.index.shard[block])
+        located = LocatedRows(shards.shard_path(shard), int(shards.index.block[block]), rows)
+        check_rows(located, shards.manifest)
+        _check_order(located, found, shard)
+        _check_variant(located, shards, shard)
+        _add(found, rows, shards)
+        if also is not None:
+            also(located, shard)
+    for shard in range(len(shards.manifest.shards)):
+        shards.verify_shard(shard)  # after the blocks, so that a damaged block is named first
+    _check_totals(shards, found)
+    return found
+
+
+def _check_order(block: LocatedRows, found: Findings, shard: int) -> None:
+    """Require the rows of a shard in order of the hash of their uid, and none twice."""
+    if "uid" not in block.rows.fixed:
+        return
+    keys = mix(block.rows.fixed["uid"].astype(np.uint64))
+    before = np.concatenate(([found.last if found.shard == shard else np.uint64(0)], keys[:-1]))
+    if (keys < before).any():
+        raise block.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
+    same = np.flatnonzero(keys[1:] == keys[:-1])
+    for row in same.tolist():
+        if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
+            raise block.error(row + 1, "the row before has the same sample and variant")
+    found.shard, found.last = shard, keys[-1]
+
+
+def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
+    """Require variant v of sample shard k in example shard v * K + k."""
+    variants, files = shards.manifest.variants, len(shards.manifest.shards)
+    if shards.manifest.kind != "examples":
+        return
+    if files % variants:
+        raise IntegrityError(f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard")
+    expected = shard // (files // variants)
+    wrong = block.rows.fixed["variant"] != expected
+    if wrong.any():
+        raise block.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
+
+
+def _add(found: Findings, rows: Rows, shards: ShardSet) -> None:
+    lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
+    found.rows += len(rows)
+    found.blocks += 1
+    if lengths:
+        found.tokens += int(lengths[0].sum())
+        found.longest = max([found.longest, *(int(one.max()) for one in lengths)])
+        for name in _CODES.keys() & rows.fixed.keys():
+            tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
+            found.by_code[name] = found.by_code.get(name, np.int64(0)) + tokens
+
+
+def _check_totals(shards: ShardSet, found: Findings) -> None:
+    manifest = shards.manifest
+    counted = {"samples": found.rows, "tokens": found.tokens, "blocks": found.blocks}
+    for name, value in counted.items():
+        if value != getattr(manifest.totals, name):
+            raise IntegrityError(
+                f"{shards.path}: totals.{name}: expected {getattr(manifest.totals, name)}, counted {value}"
+            )
+    if found.longest != manifest.max_length:
+        raise IntegrityError(f"{shards.path}: max_length: expected {manifest.max_length}, longest row {found.longest}")
+    for column, (key, table) in _CODES.items():
+        said = {name: count for name, count in getattr(manifest.totals, key).items() if count}
+        names, tokens = getattr(manifest, table), found.by_code.get(column, np.zeros(0, np.int64))
+        by_name = {
+            names[code] if code < len(names) else f"code {code}": int(tokens[code]) for code in np.flatnonzero(tokens)
+        }
+        if said and by_name != said:
+            raise IntegrityError(f"{shards.path}: totals.{key}: expected {said}, counted {by_name}")

@@ -1,0 +1,122 @@
+"""Rules for rows of a task: one answer a row, and one that the task has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.tools.shards.validation.lists import first_not_ascending, first_of_values, first_outside, first_row
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+
+Problem = tuple[int, str]
+_ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}
+
+
+def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require one class of the task, or one number in its range."""
+    facts = facts_of(manifest)
+    if facts is None:
+        return
+    if facts.head not in _ONE_ANSWER:
+        return
+    name = _ONE_ANSWER[facts.head]
+    column = block.rows.columns[name]
+    if (row := first_row(column.lengths != 1)) is not None:
+        yield row, f"expected one {name}, got {column[row].tolist()}"
+        return
+    values = column.values
+    if name == "label":
+        wrong, known = values >= len(facts.labels), f"a class below {len(facts.labels)}"
+    else:
+        wrong = ~((values >= np.float32(facts.low)) & (values <= np.float32(facts.high)))
+        known = f"a number from {facts.low:g} to {facts.high:g}"
+    if (row := first_row(wrong)) is not None:
+        yield row, f"expected {known} of the task {facts.name}, got {values[row]:g}"
+
+
+def _tags(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require a class of the task at each tagged place, rising places of tokens, and a word for each token."""
+    facts, columns = facts_of(manifest), block.rows.columns
+    if facts is None or "tags" not in columns:
+        return
+    tags, places, rows = columns["tags"], columns["tag_positions"], columns["input_ids"]
+    if (row := first_row(tags.lengths != places.lengths)) is not None:
+        yield row, f"expected as many tags as tag_positions, got {tags.lengths[row]} and {places.lengths[row]}"
+    if (row := first_of_values(tags, tags.values >= len(facts.labels))) is not None:
+        yield row, f"expected classes below {len(facts.labels)} of the task {facts.name}, got {tags[row].tolist()}"
+    if (row := first_not_ascending(places)) is not None:
+        yield row, f"expected rising tag_positions, got {places[row].tolist()}"
+    if (row := first_outside(places, rows.lengths)) is not None:
+        yield row, f"expected tag_positions below the {rows.lengths[row]} tokens of the row, got {places[row].max()}"
+    if (row := first_row(columns["word_numbers"].lengths != rows.lengths)) is not None:
+        yield row, f"expected a word number for each of {rows.lengths[row]} tokens"
+
+
+def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require an answer inside the places where one may be, and characters for each token."""
+    columns = block.rows.columns
+    if "answer_span" not in columns:
+        return
+    rows, spans, places, owned = (
+        columns[name] for name in ("input_ids", "answer_span", "answer_places", "owned_places")
+    )
+    for name, column in (("answer_places", places), ("owned_places", owned)):
+        if (row := first_not_ascending(column)) is not None:
+            yield row, f"expected rising {name}, got {column[row].tolist()}"
+        if (row := first_outside(column, rows.lengths)) is not None:
+            yield row, f"expected {name} below the {rows.lengths[row]} tokens of the row, got {column[row].max()}"
+    if (row := first_row(columns["offsets"].lengths != 2 * rows.lengths)) is not None:
+        yield row, f"expected two offsets for each of {rows.lengths[row]} tokens, got {columns['offsets'].lengths[row]}"
+    for row in range(len(rows)):
+        span, allowed = spans[row].tolist(), set(places[row].tolist())
+        if (
+            len(span) != 2
+            or span[0] > span[1]
+            or not allowed.issuperset(span)
+            or not allowed.issuperset(owned[row].tolist())
+        ):
+            yield row, f"expected the first and the last place of an answer among answer_places, got {span}"
+
+
+def _turns(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require labels that are the row's own tokens, and not the first, which nothing precedes."""
+    columns = block.rows.columns
+    if facts_of(manifest) is None or "label_positions" not in columns:
+        return
+    ids, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    if (row := first_outside(places, ids.lengths)) is not None or len(places.values) != len(labels.values):
+        return  # said by the rules of all labels
+    rows = np.repeat(np.arange(len(places)), places.lengths)
+    wrong = (ids.values[ids.offsets[rows] + places.values] != labels.values) | (places.values == 0)
+    if (row := first_of_values(places, wrong)) is not None:
+        yield row, f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}"
+
+
+def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require two or more choices that begin at rising places of the row, and one of them that is right."""
+    columns = block.rows.columns
+    if "choice_starts" not in columns:
+        return
+    rows, starts, right = (columns[name] for name in ("input_ids", "choice_starts", "choice"))
+    if (row := first_row((starts.lengths < 2) | (right.lengths != 1))) is not None:
+        yield (
+            row,
+            f"expected two or more choice_starts and one choice, got {starts.lengths[row]} and {right[row].tolist()}",
+        )
+        return
+    if (row := first_not_ascending(starts)) is not None or (row := first_outside(starts, rows.lengths)) is not None:
+        yield row, f"expected rising choice_starts below the {rows.lengths[row]} tokens, got {starts[row].tolist()}"
+    if (row := first_row((starts.values[starts.offsets[:-1]] != 0) | (right.values >= starts.lengths))) is not None:
+        yield row, f"expected a first choice at 0 and a choice below {starts.lengths[row]}, got {right[row].tolist()}"
+    segments = columns.get("segment_starts")
+    if segments is not None and (row := first_not_ascending(segments)) is not None:
+        yield row, f"expected rising segment_starts, got {segments[row].tolist()}"
+
+
+TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
+    _answers, _tags, _answer_places, _choices, _turns
+)  # fmt: skip

@@ -1,0 +1,31 @@
+"""Compute the counts of a run again from its data: `clozeline verify-counts OUTPUT`.
+
+OUTPUT is the folder of a complete run. Counts of records, reports of the stages and of the run, sizes and hashes of
+files, documents, characters, languages, reasons, rows and tokens of every shard set: each is computed in two ways. Exit
+code 0 with the number of comparisons; 65 with the first difference; 64 for wrong use; 74 for a missing file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.shards.validation.run_counts import check_run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("output", type=some_path, help="output folder of a run of the pipeline")
+
+    def action(options: argparse.Namespace) -> int:
+        compared = check_run(options.output)
+        print(f"OK: {', '.join(f'{name} {count}' for name, count in compared.items())} comparisons; all counts agree")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

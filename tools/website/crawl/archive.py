@@ -1,0 +1,242 @@
+"""A crawl on disk: a WARC 1.1 file, one gzip member per record, that is also the crawl's whole state.
+
+While the crawl runs, the file is `NAME.partial`; it gets its name when the crawl is complete. An exchange is a request
+record followed by its response record. An address without an answer to keep has a `metadata` record with the reason,
+so that a continued crawl does not ask again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.recordloader import ArcWarcRecord
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.files import cannot_write, lock, sync
+from clozeline.tools.website.crawl.fetch import Exchange, request_target
+
+_FIELDS: Final = "application/warc-fields"
+_RENAMED: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
+"""New names of headers: the stored body has no chunks any more, so a reader must not find a header that says so."""
+
+
+class Archive:
+    """The WARC of one crawl, open for appending; use as a context manager.
+
+    Args:
+        path: final name, ending in `.warc.gz`.
+        settings: settings of the crawl, kept in the warcinfo record. A file begun with other settings is refused.
+
+    Raises:
+        ConfigurationError: the file was begun with other settings, or another crawl writes it now.
+        StorageError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path = path
+        self.partial = path.with_name(path.name + ".partial")
+        self.cut = 0
+        self._places: dict[str, tuple[int, int]] = {}
+        try:
+            self.partial.parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = self.partial.open("a+b")
+        except OSError as error:
+            raise StorageError(cannot_write(self.partial, error)) from error
+        try:
+            self._lock()
+            self._writer = WARCWriter(self._file, gzip=True, warc_version="1.1")
+            self._begin(settings)
+        except BaseException:
+            self._close()
+            raise
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """Close the file; what a full disk did not take was reported by the write, and is cut off at the next start."""
+        with suppress(OSError):
+            self._file.close()
+
+    def __contains__(self, url: str) -> bool:
+        return url in self._places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def read(self, url: str) -> Exchange | str:
+        """Return the exchange of an address, or the reason why there is none."""
+        offset, length = self._places[url]
+        self._file.seek(offset)
+        return _outcome(_record(self._file.read(length), self.partial, offset))
+
+    def append(self, exchange: Exchange) -> None:
+        """Keep one exchange as two records of one date; the request comes first, so a response means both are there."""
+        date = self._writer.curr_warc_date()
+        common = {"WARC-Date": date, "WARC-IP-Address": exchange.address}
+        extra = {"WARC-Truncated": "length"} if exchange.truncated else {}
+        response = self._writer.create_warc_record(
+            exchange.url,
+            "response",
+            payload=io.BytesIO(exchange.body),
+            length=len(exchange.body),
+            http_headers=StatusAndHeaders(
+                f"{exchange.status} {exchange.reason}".strip(),
+                [(_RENAMED.get(name.lower(), name), value) for name, value in exchange.headers],
+                protocol="HTTP/1.1",
+            ),
+            warc_headers_dict=common | extra,
+        )
+        request = self._writer.create_warc_record(
+            exchange.url,
+            "request",
+            http_headers=StatusAndHeaders(
+                f"GET {request_target(exchange.url)} HTTP/1.1", list(exchange.request), is_http_request=True
+            ),
+            warc_headers_dict=common | {"WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID")},
+        )
+        self._write(request)
+        self._places[exchange.url] = self._write(response)
+
+    def append_outcome(self, url: str, reason: str) -> None:
+        """Keep the reason why an address has no response record."""
+        self._places[url] = self._write(self._fields("metadata", {"outcome": reason}, url))
+
+    def publish(self) -> None:
+        """Write everything to the disk, then give the file its final name."""
+        try:
+            sync(self.partial)
+            self.partial.replace(self.path)
+            sync(self.path.parent)
+        except OSError as error:
+            raise StorageError(cannot_write(self.path, error)) from error
+
+    def _lock(self) -> None:
+        if not lock(self._file):
+            raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output")
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        """Read the records of an interrupted crawl and cut its torn end, or write the first record of a new file."""
+        end = 0
+        for offset, data in _members(self._file):
+            record = _record(data, self.partial, offset)
+            if offset == 0:
+                _check_settings(record, settings, self.partial)
+            if record.rec_type in ("response", "metadata"):
+                self._places[record.rec_headers.get_header("WARC-Target-URI")] = (offset, len(data))
+            if record.rec_type != "request":
+                end = offset + len(data)
+        self.cut = self.partial.stat().st_size - end
+        self._file.truncate(end)
+        if end == 0:
+            self._write(self._fields("warcinfo", _info(settings)))
+
+    def _fields(self, kind: str, fields: dict[str, str], url: str | None = None) -> ArcWarcRecord:
+        body = "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode()
+        headers = {"WARC-Filename": self.path.name} if kind == "warcinfo" else {}
+        return self._writer.create_warc_record(
+            url, kind, payload=io.BytesIO(body), length=len(body), warc_content_type=_FIELDS, warc_headers_dict=headers
+        )
+
+    def _write(self, record: ArcWarcRecord) -> tuple[int, int]:
+        """Append one record; return its offset and length in the file."""
+        offset = self._file.seek(0, os.SEEK_END)
+        try:
+            self._writer.write_record(record)
+            self._file.flush()
+        except OSError as error:
+            raise StorageError(cannot_write(self.partial, error)) from error
+        return offset, self._file.tell() - offset
+
+
+def archive_settings(path: Path) -> dict[str, Any]:
+    """Return the settings of the crawl in a finished file."""
+    with path.open("rb") as file:
+        for offset, data in _members(file):
+            return _settings_of(_record(data, path, offset))
+    raise IntegrityError(f"{path}: expected a WARC written by this crawler, found no record; remove it to crawl again")
+
+
+def _info(settings: dict[str, Any]) -> dict[str, str]:
+    return {
+        "software": "clozeline clozeline crawl-site",
+        "format": "WARC file version 1.1",
+        "robots": "RFC 9309",
+        "http-header-user-agent": str(settings["agent"]),
+        "crawl-settings": json.dumps(settings, sort_keys=True),
+    }
+
+
+def _settings_of(record: ArcWarcRecord) -> dict[str, Any]:
+    for line in record.content_stream().read().decode(errors="replace").splitlines():
+        if line.startswith("crawl-settings: "):
+            return dict(json.loads(line.removeprefix("crawl-settings: ")))
+    return {}
+
+
+def _check_settings(record: ArcWarcRecord, settings: dict[str, Any], path: Path) -> None:
+    begun = _settings_of(record)
+    differ = sorted(key for key in settings if begun.get(key) != settings[key])
+    if differ:
+        key = differ[0]
+        raise ConfigurationError(
+            f"{path}: begun with {key} = {begun.get(key)!r}, now {settings[key]!r}: "
+            f"repeat the first command to continue, or choose another --output"
+        )
+
+
+def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and compressed bytes of each whole gzip member; end at the first torn or damaged one."""
+    offset = 0
+    while True:
+        file.seek(offset)
+        inflate = zlib.decompressobj(wbits=31)
+        data = bytearray()
+        try:
+            while not inflate.eof and (piece := file.read(8192)):
+                data += piece
+                inflate.decompress(piece)
+        except zlib.error:
+            return
+        if not inflate.eof:
+            return
+        member = bytes(data[: len(data) - len(inflate.unused_data)])
+        yield offset, member
+        offset += len(member)
+
+
+def _record(member: bytes, path: Path, offset: int) -> ArcWarcRecord:
+    for record in ArchiveIterator(io.BytesIO(member)):
+        return record
+    raise IntegrityError(f"{path}: no WARC record at byte {offset}; remove the file to crawl again")
+
+
+def _outcome(record: ArcWarcRecord) -> Exchange | str:
+    body = record.raw_stream.read()
+    if record.rec_type == "metadata":
+        return str(body.decode().partition("outcome: ")[2].strip())
+    status, _, reason = record.http_headers.statusline.partition(" ")
+    return Exchange(
+        url=record.rec_headers.get_header("WARC-Target-URI"),
+        address=record.rec_headers.get_header("WARC-IP-Address") or "",
+        request=(),
+        status=int(status),
+        reason=reason,
+        headers=tuple(record.http_headers.headers),
+        body=body,
+        truncated=record.rec_headers.get_header("WARC-Truncated") is not None,
+    )

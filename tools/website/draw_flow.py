@@ -1,0 +1,160 @@
+"""Draw the flow of the data: `clozeline draw-flow [--output FILE]`.
+
+Stages, their order, what each does and which algorithms it chooses from are read from the code. `make docs` writes
+docs/pictures/flow.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.report.html_page import write_page
+from clozeline.tools.command import Arguments, run_tool
+
+_ROOT: Final = Path(__file__).parents[2]
+_WIDTH, _INDENT, _GAP, _MARGIN = 840, 150, 20, 30
+_LINE: Final = 17
+_CHARACTERS: Final = 92
+"""Characters of a line in a box; the font is monospaced."""
+_STYLE: Final = """
+text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330}
+.name{font-weight:700;font-size:14px}.title{text-anchor:end}.muted{fill:#566070}.frame{fill:#f6f8fa;stroke:#d9dfe7}
+.paper{fill:#fff}.box{fill:#fff;stroke:#2a66c8;stroke-width:1.5}.arrow{fill:none;stroke:#2a66c8;stroke-width:2}
+.head{fill:#2a66c8}
+@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.muted{fill:#9aa6b6}.frame{fill:#181e26;stroke:#323b48}
+.paper{fill:#11151b}.box{fill:#11151b;stroke:#7eaefc}.arrow{stroke:#7eaefc}.head{fill:#7eaefc}}"""
+
+
+class Box(NamedTuple):
+    """A step of the flow: its name, a clause about it, and the folders whose algorithms it chooses from."""
+
+    name: str
+    does: str
+    registries: Sequence[str] = ()
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return CSS class and text of each line."""
+        texts = {"": self.does, "muted": "".join(f"{registry}/ " for registry in self.registries)}
+        return [(kind, line) for kind, text in texts.items() for line in textwrap.wrap(text, _CHARACTERS)]
+
+
+def draw() -> str:
+    """Return the picture as SVG: a frame for each command, its steps from top to bottom."""
+    frames = {"python -m pipeline --config RECIPE": _stages(), "deepspeed train/main.py --config FILE": _training()}
+    parts: list[str] = []
+    top, arrow_from = _MARGIN // 2, 0
+    for title, boxes in frames.items():
+        y = top + 38
+        steps: list[str] = []
+        for box in boxes:
+            if arrow_from:
+                steps += _arrow(arrow_from, y)
+            arrow_from = y + 16 + _LINE * max(1, len(box.lines()))
+            steps += _draw_box(box, y, arrow_from - y)
+            y = arrow_from + _GAP
+        height = arrow_from + 14 - top
+        frame = f'x="{_MARGIN - 14}" y="{top}" width="{_WIDTH + 28}" height="{height}" rx="8"'
+        parts += [f'<rect class="frame" {frame}/>', _text(_MARGIN + _WIDTH, top + 22, "name title", title), *steps]
+        top += height + _MARGIN // 2
+    # the arrow between the commands crosses the border of a frame: frames are drawn first
+    parts.sort(key=lambda part: "frame" not in part)
+    width = _WIDTH + 2 * _MARGIN
+    size = f'viewBox="0 0 {width} {top}" width="{width}" height="{top}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
+    about = "<title>Flow of the data: stages of the pipeline, then training</title>"
+    paper = f'<rect class="paper" width="{width}" height="{top}" rx="8"/>'
+    return "\n".join([head, about, f"<style>{_STYLE}</style>", paper, *parts, "</svg>"]) + "\n"
+
+
+def _draw_box(box: Box, y: int, height: int) -> Iterator[str]:
+    yield f'<rect class="box" x="{_MARGIN}" y="{y}" width="{_WIDTH}" height="{height}" rx="6"/>'
+    yield _text(_MARGIN + 10, y + 21, "name", box.name)
+    for number, (kind, line) in enumerate(box.lines()):
+        yield _text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
+
+
+def _arrow(start: int, end: int) -> Iterator[str]:
+    x = _MARGIN + 40
+    yield f'<path class="arrow" d="M{x} {start}V{end - 8}"/>'
+    yield f'<path class="head" d="M{x} {end}l-5 -9h10z"/>'
+
+
+def _text(x: int, y: int, kind: str, text: str) -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{x}" y="{y}"{style}>{escape(text)}</text>'
+
+
+def _stages() -> list[Box]:
+    """Return a box for each stage: the first clause of its docstring, and the registries that it chooses from.
+
+    A registry belongs to the first stage whose `stage.py` names it, else to the last stage that names it at all.
+    """
+    folders = [_ROOT / "pipeline" / name for name in all_stages()]
+    owners: dict[str, str] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.py")):
+            owners |= dict.fromkeys(_registries(file), folder.name)
+    for folder in reversed(folders):
+        owners |= dict.fromkeys(_registries(folder / "stage.py"), folder.name)
+    return [
+        Box(
+            folder.name,
+            _clause(folder / "stage.py"),
+            [registry for registry in sorted(owners) if owners[registry] == folder.name],
+        )
+        for folder in folders
+    ]
+
+
+def _training() -> list[Box]:
+    train, model = _ROOT / "train", _ROOT / "model"
+    return [
+        Box("stream", _clause(train / "stream" / "stream.py")),
+        Box("model", _clause(model / "build.py"), _registries_in(model)),
+        Box("loop", _clause(train / "loop.py"), _registries_in(train)),
+    ]
+
+
+def _clause(path: Path) -> str:
+    """Return what a docstring says up to its first pause, without the name in front."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    sentence = re.sub(r"^[\w ]+: ", "", text.partition("\n\n")[0].replace("\n", " "))
+    return re.split(r"[;.]( |$)", sentence)[0].replace("`", "")
+
+
+def _registries(file: Path) -> set[str]:
+    """Return the registries of the pipeline that a file names."""
+    folders = set(re.findall(r"pipeline\.(\w+)", file.read_text(encoding="utf-8")))
+    return folders & set(_registries_in(_ROOT / "pipeline"))
+
+
+def _registries_in(package: Path) -> list[str]:
+    """Return the folders of algorithms to choose from: only these hold `_private.py` bases."""
+    return sorted({base.parent.name for base in package.glob("*/_[!_]*.py")})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", default=Path("flow.svg"), help="picture to write (%(default)s)"
+    )
+    return run_tool(parser, arguments, _write)
+
+
+def _write(options: argparse.Namespace) -> int:
+    write_page(options.output, draw())
+    print(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

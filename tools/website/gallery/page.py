@@ -1,0 +1,149 @@
+"""The page: a table of all objectives, then each with its examples, features and options."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clozeline import registry
+from clozeline.configuration.schema import describe
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
+from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.registry import Chosen
+from clozeline.tools.website.gallery.objective_cases import EVERY_WORD, Case, cases_of, texts_for
+from clozeline.tools.website.gallery.training import training_table
+
+_PACKAGE = "clozeline.pipeline.corrupt.objectives"
+_LONG = 80
+_REMAINDERS = Path(__file__).with_name("remainders.md")
+_HEAD = """# Objectives
+
+Every objective of `pipeline/corrupt/objectives/`, corrupting sentences whose tokens are words. This page is made by
+`clozeline make-gallery` from the objectives themselves; a test holds it current.
+
+In the examples `__` marks a place without loss, and rows of numbers are features as they are stored. Whatever is drawn
+follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
+can be undone: `uncorrupt` gives back the original from the example alone, unless the table says otherwise."""
+
+
+def gallery() -> str:
+    """Return the page as Markdown."""
+    names = registry.names(_PACKAGE)
+    remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
+    parts = [_HEAD, _overview(names), training_table(names), remainders, *map(_section, names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _default(name: str) -> Objective:
+    return build_objective(name, Words(EVERY_WORD).vocabulary)
+
+
+def _overview(names: list[str]) -> str:
+    rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences | undone |",
+            "|---|---|---|---|---|---|"]  # fmt: skip
+    for name in names:
+        objective = _default(name)
+        kind, spec = type(objective), objective.grouping
+        separator = "" if spec.separator == "none" else f" ({spec.separator})"
+        rows.append(
+            f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
+            f"{spec.name}{separator} | {objective.min_tokens}, {objective.min_sentences} | "
+            f"{'yes' if objective.invertible else 'no'} |"
+        )
+    return "\n".join(rows)
+
+
+def _section(name: str) -> str:
+    kind = registry.find(_PACKAGE, name)
+    blocks = "\n\n".join(_example(name, case) for case in cases_of(name))
+    return f"## {name}\n\n{_prose(kind)}\n\n{_facts(kind)}\n\n{blocks}\n\n{_features(name)}\n\n{_configuration(name)}"
+
+
+def _prose(kind: type[Objective]) -> str:
+    """Return the docstring up to its example; outside of code, nothing may be read as HTML."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    text = re.split(r"^Example", text, flags=re.MULTILINE)[0].strip()
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
+
+
+def _facts(kind: type[Objective]) -> str:
+    """Return paper, architectures and heads on one line."""
+    papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
+    return f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
+
+
+def _example(name: str, case: Case) -> str:
+    words = Words(EVERY_WORD)
+    objective = build_objective({"name": name, **case.options}, words.vocabulary)
+    shown = corrupt_first_row(objective, words, case.texts or texts_for(objective), case.variant)
+    given = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
+    title = f"With `{given}`, variant {case.variant}:" if given else f"With the defaults, variant {case.variant}:"
+    return "\n".join([title, "", "```text", str(shown), "```"])
+
+
+def _features(name: str) -> str:
+    """Return features of the defaults, then those that other options of the examples add."""
+    words = Words(EVERY_WORD)
+    shown = [_default(name), *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name))]
+    found = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
+    order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
+    rows = ["| feature | type | meaning |", "|---|---|---|"]
+    for feature in (found[name] for name in order):
+        shape = "one value" if feature.rank == 0 else "list"
+        meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
+        rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
+    return "\n".join(rows)
+
+
+def _configuration(name: str) -> str:
+    """Return an entry of a recipe's `corrupt` with every option, its default and its meaning."""
+    kind = registry.find(_PACKAGE, name)
+    defaults = kind.Options()
+    short, long = [(f"- name: {name}", "")], []
+    for key, _, _, meaning in describe(kind.Options):
+        if key not in kind.Options.__pydantic_fields__:
+            continue
+        value = getattr(defaults, key)
+        line = f"  {key}: {as_yaml(value)}"
+        if len(line) > _LONG and isinstance(value, list):
+            long += [f"  # {meaning}", f"  {key}:", *(f"    - {as_yaml(item)}" for item in value)]
+        else:
+            short.append((line, meaning))
+    width = max(len(line) for line, _ in short)
+    shown = [f"{line.ljust(width)}  # {meaning}" if meaning else line for line, meaning in short]
+    return "\n".join(["```yaml", *shown, *long, "```"])
+
+
+def as_yaml(value: Any) -> str:
+    """Return a value on one line of YAML; of an algorithm or an entry what differs from its defaults."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(as_yaml, value)) + "]"
+    if isinstance(value, Chosen):
+        return as_yaml({"name": value.name, **_changed(value.options)})
+    if dataclasses.is_dataclass(value):
+        items = _changed(value)
+        chosen = items.pop("objective", None)
+        inner = {} if chosen is None else {"name": chosen.name, **_changed(chosen.options)}
+        return as_yaml({**inner, **items})
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {as_yaml(item)}" for key, item in value.items()) + "}"
+    plain = isinstance(value, str) and not re.search(r"[:{}\[\],#]|^$", value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _changed(options: Any) -> dict[str, Any]:
+    """Return fields whose value is not their default."""
+    fields = type(options).__pydantic_fields__
+    values = {key: (field, getattr(options, key)) for key, field in fields.items()}
+    return {
+        key: value
+        for key, (field, value) in values.items()
+        if field.is_required() or value != field.get_default(call_default_factory=True)
+    }

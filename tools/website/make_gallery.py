@@ -1,0 +1,35 @@
+"""Write docs/objectives.md: `clozeline make-gallery [--output FILE]`.
+
+Every objective of the registry with examples, features and options. Run it after a change of an objective.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from clozeline.report.html_page import write_page
+from clozeline.tools.command import Arguments, run_tool
+from clozeline.tools.website.gallery.page import gallery
+
+_DOCS = Path(__file__).parents[2] / "docs"
+_PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
+"""In the repository its page, else a file in the working directory."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = Arguments(__doc__)
+    parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
+    return run_tool(parser, arguments, _write)
+
+
+def _write(options: argparse.Namespace) -> int:
+    write_page(options.output, gallery())
+    print(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

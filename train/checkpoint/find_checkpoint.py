@@ -1,0 +1,87 @@
+"""The checkpoint to continue from, or to read: the newest whole one, and why others are passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import CheckpointError, NewerFormatError, PeerError
+from clozeline.train.checkpoint.format import Index, part_name, steps_in
+from clozeline.train.checkpoint.part_reader import check_files, check_tensors
+from clozeline.train.checkpoint.state import read_state
+
+LATEST: Final = "latest"
+
+
+def candidates(directory: Path) -> tuple[list[str], str]:
+    """Return the names of a directory's checkpoints, the most wanted first, and why `latest` names none of them."""
+    names = [path.name for path in reversed(steps_in(directory))]
+    try:
+        latest = (directory / LATEST).read_bytes().decode().strip()
+        ignored = "" if latest in names else f"it names {latest!r:.60}, which is not there"
+    except (OSError, ValueError) as error:
+        latest, ignored = "", f"it cannot be read ({error})"
+    return sorted(names, key=lambda name: name != latest), ignored if names else ""
+
+
+def choose(
+    directory: Path, names: Sequence[str], check: Callable[[Path], Index], refuse: Callable[[str, str], None]
+) -> tuple[Path, Index] | None:
+    """Return the first whole checkpoint; None where there is none at all.
+
+    Args:
+        directory: of the checkpoints.
+        names: of the checkpoints, the most wanted first.
+        check: reads the index and checks the rest.
+        refuse: called with the name of each checkpoint that is passed over, and the reason, once another one is found.
+
+    Raises:
+        CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
+        NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
+    """
+    reasons: dict[str, str] = {}
+    for name in names:
+        try:
+            index = check(directory / name)
+        except (CheckpointError, PeerError) as error:
+            if error.exit_code == NewerFormatError.exit_code:  # on another rank
+                raise
+            reasons[name] = str(error)
+            continue
+        for other, reason in reasons.items():
+            refuse(other, reason)
+        return directory / name, index
+    if names:
+        listed = "\n  ".join(reasons.values())
+        raise CheckpointError(
+            f"{directory}: holds {len(names)} checkpoints, none of them is whole ({', '.join(names[:4])}): "
+            f"nothing was changed; copy a whole one back, or start from step 0 in another output\n  {listed}"
+        )
+    return None
+
+
+def check_share(path: Path, *, hashes: bool, rank: int = 0, size: int = 1) -> Index:
+    """Check the index of a checkpoint, and every `size`-th of its parts against it; return the index.
+
+    Raises:
+        CheckpointError: naming the first fault.
+    """
+    index = Index.read(path)
+    state = read_state(index)
+    if path.name != (name := f"step-{state.step:08d}"):
+        raise CheckpointError(f"{path}: holds {name}, the folder was renamed")
+    for part in range(rank, len(index.files), size):
+        check_files(path, index.files, hashes=hashes, only=[part_name(part)])
+        check_tensors(path, index, part)
+    return index
+
+
+def newest_whole(
+    directory: Path, refuse: Callable[[str, str], None], *, hashes: bool = True
+) -> tuple[Path, Index] | None:
+    """Return the checkpoint that a start would take, without other ranks; see `choose`."""
+    names, ignored = candidates(directory)
+    if ignored:
+        refuse(LATEST, ignored)
+    return choose(directory, names, lambda path: check_share(path, hashes=hashes), refuse)

@@ -1,0 +1,136 @@
+"""The parts of a checkpoint: their bytes are compared with the index, and ranges are read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from clozeline.errors import CheckpointError
+from clozeline.files import file_hash
+from clozeline.train.checkpoint.format import FROZEN, FileRecord, Index, part_name
+
+_TYPES: Final = {False: ("F32",), True: ("F32", "BF16", "F16", "F64")}
+"""Types of a tensor, by whether its parameter is frozen: masters and optimizer states are fp32."""
+
+
+def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: bool, only: Iterable[str]) -> None:
+    """Compare parts with their records.
+
+    Raises:
+        CheckpointError: a part is missing, has another size or another hash; the message names it.
+    """
+    for name in only:
+        path, record = directory / name, files[name]
+        try:
+            size = path.stat().st_size
+            digest = file_hash(path) if hashes and size == record.bytes else record.xxh3_128
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror or error}") from error
+        if size != record.bytes:
+            raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
+        if digest != record.xxh3_128:
+            raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
+
+
+def check_tensors(path: Path, index: Index, part: int) -> None:
+    """Compare the names, sizes and types of a part's tensors with the index.
+
+    Raises:
+        CheckpointError: a tensor is missing, is not listed, or has another size or type; the message names it.
+    """
+    expected = {
+        f"{key}/{name}": ([count], _TYPES[record.group == FROZEN])
+        for name, record in index.parameters.items()
+        for of, _, count in record.slices
+        if of == part
+        for key in record.keys
+    }
+    if part == 0:
+        expected |= {key: (shape, _TYPES[False]) for key, shape in index.whole.items()}
+    buffers = {f"buffer/{name}" for name in index.buffers} if part == 0 else set()
+    where = path / part_name(part)
+    try:
+        with safe_open(where, framework="pt") as opened:
+            names = set(opened.keys())
+            if differing := sorted(names ^ (expected.keys() | buffers)):
+                how = "holds" if differing[0] in names else "lacks"
+                raise CheckpointError(f"{where}: {how} {differing[0]}, contrary to the index")
+            for key, (shape, types) in expected.items():
+                piece = opened.get_slice(key)
+                if piece.get_shape() != shape or piece.get_dtype() not in types:
+                    got = f"{piece.get_dtype()} {piece.get_shape()}"
+                    raise CheckpointError(f"{where}: {key}: expected {' or '.join(types)} {shape}, got {got}")
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"{where}: {error}") from error
+
+
+class CheckpointReader:
+    """Reader of ranges from a checkpoint's parts; each part is opened once."""
+
+    def __init__(self, directory: Path, index: Index) -> None:
+        self.directory = directory
+        self.index = index
+        self._open: dict[int, Any] = {}
+        self._slices: dict[tuple[int, str], Any] = {}
+
+    def read(self, key: str, name: str, start: int, count: int) -> Tensor:
+        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D.
+
+        Raises:
+            CheckpointError: the parameter or the key is not there, or a part contradicts the index.
+        """
+        record = self.index.parameters.get(name)
+        if record is None or key not in record.keys:
+            raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
+        pieces: list[Tensor] = []
+        for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
+            first, last = max(start, begin), min(start + count, begin + length)
+            if first < last:
+                pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
+        values = torch.cat(pieces) if pieces else torch.empty(0)
+        if values.numel() != count:
+            raise CheckpointError(f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}")
+        return values
+
+    def whole(self, key: str, name: str) -> Tensor:
+        """Return a whole parameter in its shape."""
+        shape: Sequence[int] = self.index.parameters[name].shape
+        return self.read(key, name, 0, prod(shape)).view(list(shape))
+
+    def states(self) -> dict[str, Tensor]:
+        """Return the optimizer states that are not cut: `KEY/PARAMETER` → tensor."""
+        return {key: self._part(0).get_tensor(key) for key in self.index.whole}
+
+    def buffer(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Return a persistent buffer.
+
+        Raises:
+            CheckpointError: it has another shape.
+        """
+        values: Tensor = self._part(0).get_tensor(f"buffer/{name}")
+        if list(values.shape) != list(shape):
+            raise CheckpointError(f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}")
+        return values
+
+    def _tensor(self, part: int, key: str) -> Any:
+        if (part, key) not in self._slices:
+            try:
+                self._slices[part, key] = self._part(part).get_slice(key)
+            except SafetensorError as error:
+                raise CheckpointError(f"{self.directory / part_name(part)}: {error}") from error
+        return self._slices[part, key]
+
+    def _part(self, part: int) -> Any:
+        if part not in self._open:
+            path = self.directory / part_name(part)
+            try:
+                self._open[part] = safe_open(path, framework="pt")
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(f"{path}: {error}") from error
+        return self._open[part]

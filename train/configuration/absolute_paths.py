@@ -1,0 +1,31 @@
+"""A configuration whose paths hold from every directory, as a run stores it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from clozeline.pipeline.shards.store import as_url, local_path
+
+T = TypeVar("T")
+
+
+def with_absolute_paths(config: T) -> T:
+    """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
+    found: T = _absolute(config)
+    return found
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, Path):
+        return value if as_url(value) is not None else local_path(value).absolute()
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(map(_absolute, value))
+    if isinstance(value, dict):
+        return {key: _absolute(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        before = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        changes = {name: new for name, old in before.items() if (new := _absolute(old)) != old}
+        return replace(value, **changes) if changes else value
+    return value

@@ -1,0 +1,388 @@
+"""The configuration of the trainer: keys with defaults and ranges, and checks that need several keys.
+
+`frozen` lists the keys that a run and its continuation must share. It leaves out the last step, the distribution over
+processes, and what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, renamed_keys, to_plain
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.training_synonyms import SYNONYMS
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import Chosen, OneOf, choose, find
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.configuration.milestones import milestone_tokens
+from clozeline.train.configuration.model_source import with_source
+from clozeline.train.configuration.zero import ZeroConfig
+from clozeline.train.logs.profiling import ProfileConfig
+from clozeline.train.optim.early_stopping import EarlyStopConfig
+from clozeline.train.optim.optimizers import OptimizerBuilder
+from clozeline.train.optim.weights.moving_average import AverageConfig
+
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EvaluateConfig:
+    """Evaluation on the held-out sets."""
+
+    RENAMED: ClassVar = {"rows": "max_rows"}
+
+    every: Positive | None = None
+    """steps between evaluations; the end of the run always has one; null: only the end"""
+    max_rows: Natural | None = None
+    """limit of rows read from each held-out set, rounded up to whole batches of data.global_batch; the rows are the
+    same every time; null: all; 0: no evaluation"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CheckpointConfig:
+    """Saving of the state, and which checkpoints are kept."""
+
+    every: Positive | None = 1000
+    """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
+    at: tuple[str, ...] = ()
+    """also save, and keep, the first step that has seen so much: [1M words, 10M tokens], with k, M or G"""
+    tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
+    """tokens of a word of the training text, with which `at` counts words: clozeline tokenizer-report measures it"""
+    keep_last: Positive = 2
+    """newest checkpoints to keep"""
+    keep_every: Positive | None = None
+    """also keep every checkpoint whose step is a multiple of this"""
+    keep_best: bool = False
+    """also keep the checkpoint with the lowest loss on the first held-out set"""
+    max_failures: Positive = 3
+    """failed saves in a row that end the run with exit code 74"""
+    verify: Literal["sizes", "full"] = "full"
+    """properties that a start checks of a checkpoint's files: sizes, or hashes as well"""
+    asynchronous: bool = False
+    """write a copy of the state while training continues; the copy takes the memory of weights and moments once more"""
+    allow_changed: tuple[str, ...] = ()
+    """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
+
+    def __post_init__(self) -> None:
+        _ = self.milestones
+
+    @property
+    def milestones(self) -> list[float]:
+        """The tokens of each entry of `at`, ascending."""
+        return milestone_tokens(self.at, self.tokens_per_word)
+
+
+def _words(value: Any) -> Any:
+    """Return a list of one word for a word alone."""
+    given = [value] if isinstance(value, str) else value
+    return tuple(given) if isinstance(given, list) else given
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainConfig:
+    """A training run."""
+
+    SYNONYMS: ClassVar = SYNONYMS
+
+    model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
+    """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
+    data: DataConfig
+    """sets, order and batches"""
+    init_parts: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """parameters that begin with the weights of model.init_from: body, embeddings, or regular expressions for whole
+    names; none: all are new, in a model of that configuration; default: all that it has"""
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """parameters that stay as they are, without dropout and outside the optimizer: body (all but the heads),
+    embeddings, or regular expressions for whole names: [embeddings, 'family.stack.layers.[01].*']"""
+    optimizer: Annotated[Chosen, OneOf("clozeline.train.optim.optimizers")] = Field(
+        default_factory=lambda: _default("optimizers")
+    )
+    """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
+    schedule: Annotated[Chosen, OneOf("clozeline.train.optim.schedules")] = Field(
+        default_factory=lambda: _default("schedules")
+    )
+    """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
+    unfreeze_every: Positive | None = None
+    """steps after which the next layer from the top begins to learn, after the heads and at last the embeddings; null:
+    all learn from the start"""
+    regularizer: Annotated[Chosen, OneOf("clozeline.train.optim.regularizers")] | None = None
+    """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
+    average: AverageConfig | None = None
+    """evaluate and export an exponential moving average of the weights, {decay: 0.999}, in their place; null: none"""
+    zero: ZeroConfig = ZeroConfig()
+    """partitioning of state over ranks"""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
+    activation_checkpointing: bool = False
+    """keep only the input of each layer for the backward pass, which runs the layer again: same bits, less memory"""
+    compile: bool = False
+    """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
+    differ in their last bits"""
+    deterministic: bool = True
+    """the same bits from the same start; false lets a GPU take faster kernels, and a resumed run is not bit-exact"""
+    gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
+    """largest norm of the whole gradient; 0 does not clip"""
+    seed: Natural = 0
+    """seed of initial weights and dropout"""
+    steps: Positive = 1000
+    """step at which this run stops; may grow from start to start"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """run directory"""
+    branch_from: Annotated[Path, HOME_EXPANDED] | None = None
+    """run whose checkpoint of step schedule.decay_from begins this one; a start with that key sets it; null: none"""
+    resume: Literal["auto", "never", "must"] = "auto"
+    """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
+    an empty directory only"""
+    evaluate: EvaluateConfig = EvaluateConfig()
+    """held-out evaluation"""
+    early_stop: EarlyStopConfig | None = None
+    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or reaches a `target`; every
+    evaluated step is saved then, and the best is kept; null: train for all steps"""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """saving"""
+    log: LogConfig = LogConfig()
+    """metrics"""
+    profile: ProfileConfig | None = None
+    """steps whose operations are timed, as a trace and a table: {from: 20, steps: 5}; null: none"""
+    watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
+    """seconds without progress after which a process dumps its stacks and ends; 0: never"""
+    max_consecutive_skips: Positive = 20
+    """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
+
+    def __post_init__(self) -> None:
+        data = self.data
+        if data.global_batch % data.lane_count:
+            raise ValueError(
+                f"data.lanes: expected a divisor of data.global_batch {data.global_batch}, got {data.lane_count}"
+            )
+        if data.global_batch % data.micro_batch:
+            raise ValueError(
+                f"data.micro_batch: expected a divisor of data.global_batch {data.global_batch}, got {data.micro_batch}"
+            )
+        if self.precision == "bf16" and self.zero.stage == 0:
+            raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
+        if self.compile and self.zero.stage == 3:
+            raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
+        if self.compile and not find("clozeline.model.families", self.model.family).compiled:
+            raise ValueError(
+                "compile: true expects layers that are one graph for rows of any length; the recurrence of the family "
+                f"{self.model.family} would be one for each length: remove the key"
+            )
+        kind = self.optimizer.type
+        if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
+            raise ValueError(
+                f"optimizer: {self.optimizer.name} needs statistics of a whole {kind.statistics}, and has no method "
+                "`bind` that says how to find them in pieces: set zero.stage=0"
+            )
+        if self.optimizer.type.follows_heldout and (self.evaluate.every is None or self.evaluate.max_rows == 0):
+            raise ValueError(
+                f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
+                "evaluations, and evaluate.max_rows to more than 0"
+            )
+        if self.early_stop is not None and (self.evaluate.every is None or self.evaluate.max_rows == 0):
+            raise ValueError(
+                "early_stop: set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
+            )
+        if self.average is not None and self.optimizer.type.averages:
+            raise ValueError(f"average: {self.optimizer.name} keeps an average of its own: remove the key")
+        batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
+        if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
+            raise ValueError(
+                "log.noise_scale: compares the micro-batches of a step: expected data.micro_batch below the global "
+                f"batch of {smallest} rows, got {data.micro_batch}"
+            )
+        if self.profile is not None:
+            self.profile.check(self.steps)
+        beside = {
+            "average": self.average,
+            "data.batch_tokens": data.batch_tokens,
+            "log.noise_scale": self.log.noise_scale or None,
+            "unfreeze_every": self.unfreeze_every,
+        }
+        self.zero.check_offload(
+            self.optimizer, self.precision, [key for key, value in beside.items() if value is not None]
+        )
+        self._check_regularizer()
+        for head in self.model.heads:
+            self._check_groups(head)
+        self._check_adapter()
+
+    def _check_adapter(self) -> None:
+        """Check that there is a model to adapt, and one key that says what trains."""
+        if self.model.adapter is None:
+            return
+        if self.model.init_from is None:
+            raise ValueError(
+                "model.adapter: expected model.init_from, a run or a folder with the model beside which the adapter "
+                "trains"
+            )
+        if self.freeze:
+            raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
+
+    def _check_regularizer(self) -> None:
+        if self.regularizer is None:
+            return
+        if self.model.init_from is None:
+            raise ValueError(
+                f"regularizer: {self.regularizer.name} needs model.init_from, the model that is to be kept"
+            )
+        decay = self.optimizer.options.weight_decay
+        if self.regularizer.type.replaces_decay and decay:
+            raise ValueError(
+                f"optimizer.weight_decay: expected 0 beside the regularizer {self.regularizer.name}, which has a pull "
+                f"of its own, got {decay}"
+            )
+
+    def _check_groups(self, head: str) -> None:
+        """Check that groups of rows that a head compares are the same for every world size and micro-batch."""
+        if "group_size" not in find("clozeline.model.heads", head).settings:
+            return
+        size, rows = self.model.heads[head].group_size, self.data.micro_batch
+        if rows % size:
+            raise ValueError(
+                f"model.heads.{head}.group_size: expected a divisor of data.micro_batch {rows}, got {size}: a "
+                "micro-batch holds whole groups"
+            )
+        if self.data.length_buckets:
+            raise ValueError(
+                f"data.length_buckets: changes which rows the head {head} compares, and with it the loss; set it to "
+                "false"
+            )
+
+    def with_horizon(self, steps: int) -> TrainConfig:
+        """Return the same configuration with `schedule.steps` filled in."""
+        options = replace(self.schedule.options, steps=steps)
+        return replace(self, schedule=Chosen(self.schedule.name, self.schedule.type, options))
+
+
+def _default(kind: str) -> Chosen:
+    return choose(f"train.{kind}", {"optimizers": "adamw", "schedules": "linear"}[kind])
+
+
+def check_world(config: TrainConfig, world_size: int) -> int:
+    """Return the number of micro-batches that each rank runs in a step.
+
+    Raises:
+        ConfigurationError: the world size does not fit the lanes or the batches; the message names sizes that fit.
+    """
+    data = config.data
+    if data.lane_count % world_size:
+        fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
+        also = ", which must be one too" if data.global_batch % world_size else ""
+        raise ConfigurationError(
+            f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start with "
+            f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} that divides "
+            f"data.global_batch {data.global_batch}{also} (the order of the data depends on the lanes)"
+        )
+    share = data.global_batch // world_size
+    if data.global_batch % world_size or share % data.micro_batch:
+        fits = [size for size in range(1, share + 1) if share % size == 0]
+        raise ConfigurationError(
+            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a rank, which "
+            f"micro-batches of {data.micro_batch} do not divide; allowed: {', '.join(map(str, fits))}"
+        )
+    return share // data.micro_batch
+
+
+def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
+    """Return the ZeRO stage in force, for the configured one or another.
+
+    One rank in fp32 runs stages 1 and 2 as stage 0: it has no other to share state with, and masters beside weights of
+    the same type would be a second copy, unless they are in the memory of the host.
+    """
+    stage = config.zero.stage if stage is None else stage
+    alone = world_size == 1 and config.precision == "fp32" and config.zero.offload == "none"
+    return 0 if alone and stage < 3 else stage
+
+
+_FREE: Final = (
+    "steps",
+    "output",
+    "branch_from",
+    "resume",
+    "zero",
+    "evaluate",
+    "early_stop",
+    "checkpoint",
+    "log",
+    "profile",
+    "watchdog_s",
+    "max_consecutive_skips",
+    "activation_checkpointing",
+    "compile",
+    "deterministic",
+    "model.init_from",
+    "init_parts",
+    "data.shards",
+    "data.weights",
+    "data.phases",
+    "data.corrupt",
+    "data.ignore",
+    "data.heldout",
+    "data.micro_batch",
+    "data.io_threads",
+    "data.prefetch_blocks",
+    "data.memory_bytes",
+    "data.token_dtype",
+    "data.length_buckets",
+    "data.label_capacity",
+    "data.on_damaged",
+    "data.max_damaged_fraction",
+    "data.store",
+)
+"""Keys in which a continuation may differ. Sets, weights, objectives and phases are part of the stream's state."""
+
+
+_SINCE: Final[dict[str, Any]] = {"freeze": []}
+"""Keys of the training that earlier versions did not have, at what they did."""
+
+
+def frozen(config: TrainConfig) -> dict[str, Any]:
+    """Return the keys that a continuation must share with its checkpoint, dotted, with their values."""
+    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # given or default
+    return {key: value for key, value in plain.items() if not _is_free(key)}
+
+
+def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
+    """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options.
+
+    Keys of the model that the version did not have are at their default, which is what it did.
+
+    Args:
+        saved: what it gave.
+        model: whose keys these are.
+    """
+    renamed = dict(renamed_keys(TrainConfig))
+    present = {renamed.get(key, key): value for key, value in saved.items()}
+    defaults = {one.name: to_plain(one.default) for one in fields(model) if one.default is not MISSING}
+    added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}
+    return {key: value for key, value in (_SINCE | added | present).items() if not _is_free(key)}
+
+
+def _within(key: str, present: Mapping[str, Any]) -> bool:
+    """Return whether a key, a mapping that holds it, or a key in it is there."""
+    return any(f"{key}.".startswith(f"{one}.") or one.startswith(f"{key}.") for one in present)
+
+
+def _is_free(key: str) -> bool:
+    return any(f"{key}.".startswith(f"{free}.") for free in _FREE)
+
+
+def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one mapping with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,138 @@
+"""The configuration of a stream: which sets it reads, until when, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field, PlainSerializer
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.pipeline.shards import StoreOptions
+from clozeline.pipeline.shards.store import as_url
+from clozeline.train.data.stream.online_corruption import OnlineEntries
+from clozeline.train.data.stream.order import default_lanes
+
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+
+
+def _as_given(value: Any) -> Any:
+    """Return paths as text, with the double slash of URLs, which `Path` has folded."""
+    if isinstance(value, dict):
+        return {name: _as_given(path) for name, path in value.items()}
+    if isinstance(value, list):
+        return [_as_given(path) for path in value]
+    return value if value is None else as_url(value) or str(value)
+
+
+_AS_GIVEN: Final = PlainSerializer(_as_given)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class PhaseConfig:
+    """One phase of the data."""
+
+    shards: Annotated[Path | list[Path], HOME_EXPANDED, _AS_GIVEN]
+    """manifest.json of a training set, or its folder; several are mixed"""
+    weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
+    """share of each set in every global batch; default: equal ones"""
+    until_samples: Positive | None = None
+    """samples of the whole run after which the phase ends, a multiple of the global batches beside it; only the last
+    phase has none"""
+    global_batch: Positive | None = None
+    """rows of one optimizer step in this phase; default: data.global_batch"""
+    corrupt: OnlineEntries = Field(default_factory=list)
+    """objective that corrupts the samples of this phase, for a mask rate that falls, say; default: data.corrupt"""
+
+    @property
+    def sets(self) -> list[Path]:
+        """Its sets as a list."""
+        return self.shards if isinstance(self.shards, list) else [self.shards]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DataConfig:
+    """The data of a run, and the portions in which it is read."""
+
+    RENAMED: ClassVar = {
+        "on_corrupt": "on_damaged",
+        "on_corrupt=mask": "on_damaged=skip",
+        "max_corrupt_fraction": "max_damaged_fraction",
+    }
+
+    shards: Annotated[Path | list[Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
+    """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
+    weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
+    """share of each of several `shards` in every global batch; default: equal ones"""
+    phases: list[PhaseConfig] = Field(default_factory=list)
+    """sets that follow one another, such as short rows and then long ones"""
+    corrupt: OnlineEntries = Field(default_factory=list)
+    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
+    sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
+    ignore: list[str] = Field(default_factory=list)
+    """columns of the sets, and heads of their objectives, that this run leaves unread on purpose: [sentence_label]"""
+    heldout: Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
+    """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
+    exists, and `../dev*/manifest.json` of a task; beside a URL none is looked for"""
+    global_batch: Positive = 64
+    """rows of one optimizer step, over all ranks and micro-batches"""
+    batch_tokens: Positive | None = None
+    """real tokens of one optimizer step at least, over all ranks: portions of `global_batch` rows, or of a phase's, are
+    added until a step has so many; null: one portion"""
+    micro_batch: Positive = 8
+    """rows of one forward pass on one rank; never changes a result beyond rounding"""
+    lanes: Positive | None = None
+    """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
+    default: gcd(64, global_batch), with those of all phases"""
+    seed: Natural = 0
+    """seed of the order of blocks and rows"""
+    io_threads: Natural = 2
+    """threads that read, check and unpack blocks; 0 reads in the training thread"""
+    prefetch_blocks: Natural = 1
+    """blocks read ahead for each lane"""
+    memory_bytes: Positive = 8 << 30
+    """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
+    times, a part of their rows each time"""
+    token_dtype: Literal["uint16", "int32", "int64"] = "int64"
+    """type in which input ids travel to the device, where they are widened: uint16 (vocabularies up to 65,536) makes
+    batches a quarter as large in page-locked memory and on the bus"""
+    length_buckets: bool = False
+    """put a rank's rows of a global batch in order of length, so that micro-batches have fewer pads"""
+    label_capacity: Positive | None = None
+    """labels of a micro-batch, to whose number its label places are padded, for heads that `compile: true` then
+    compiles, too; a fuller micro-batch is padded to the next multiple, which is compiled once; default: no padding"""
+    on_damaged: Literal["raise", "skip"] = "raise"
+    """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
+    max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
+    """share of a set's blocks that may be skipped before the run ends all the same"""
+    store: StoreOptions = StoreOptions()
+    """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
+
+    def __post_init__(self) -> None:
+        if (self.shards is None) == (not self.phases):
+            raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
+        if self.weights and self.phases:
+            raise ValueError(
+                "data.weights: belong to data.shards; beside data.phases, each phase has weights of its own"
+            )
+
+    @property
+    def all_phases(self) -> dict[str, PhaseConfig]:
+        """The phases by the key that names them; `shards` alone is one endless phase."""
+        if self.shards is not None:
+            return {"data.shards": PhaseConfig(shards=self.shards, weights=self.weights)}
+        return {f"data.phases[{number}].shards": phase for number, phase in enumerate(self.phases)}
+
+    @property
+    def first_set(self) -> Path:
+        """The first training set."""
+        return next(iter(self.all_phases.values())).sets[0]
+
+    @property
+    def lane_count(self) -> int:
+        """Lanes, with the default filled in."""
+        batches = (phase.global_batch for phase in self.phases if phase.global_batch is not None)
+        return self.lanes or default_lanes(self.global_batch, *batches)

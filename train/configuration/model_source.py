@@ -1,0 +1,50 @@
+"""The configuration of a model that begins with the weights of another one: it comes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from clozeline.configuration.config import former_names, load_config, validate
+from clozeline.errors import ConfigurationError, reading_run
+from clozeline.model.configuration.model_config import ModelConfig
+
+
+def with_source(value: Any) -> Any:
+    """Add the keys of the model that `init_from` names to those that are given, unless these name a family.
+
+    Example: `{init_from: runs/own, dropout: {hidden: 0.1}}` is the model of runs/own with another dropout.
+
+    Raises:
+        ConfigurationError: the source is not a folder, or holds neither a run nor a model.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str) or "family" in value:
+        return value
+    source = Path(value["init_from"]).expanduser()
+    if not source.is_dir():
+        raise ConfigurationError(f"model.init_from: {source}: no such folder; expected a run, or a folder with a model")
+    return {**_plain_model(source), **value}
+
+
+def _plain_model(source: Path) -> dict[str, Any]:
+    run = source / "config.yaml"
+    if not run.is_file():
+        from clozeline.model.checkpoints import (
+            read_checkpoint,
+        )  # torch, which most readers of a configuration do without
+        from clozeline.train.configuration.padded_vocabulary import table_multiple
+
+        checkpoint = read_checkpoint(source)
+        config = checkpoint.config
+        plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
+        return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
+    with former_names(), reading_run(run, "model.init_from: "):
+        model = load_config(dict[str, Any], run).get("model")
+        if not isinstance(model, dict):
+            raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
+        own = {key: part for key, part in model.items() if key != "init_from"}
+        validate(ModelConfig, own, str(run), "model.")  # or its mistakes would be blamed on this start
+    return own

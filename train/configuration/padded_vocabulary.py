@@ -1,0 +1,46 @@
+"""The padding of a published model's token table, which its rows and its tokenizer tell."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ClozelineError
+from clozeline.model.checkpoints import imported_tokenizer
+from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+
+_LARGEST: Final = 4096
+
+
+def row_multiple(rows: int, vocab_size: int) -> int | None:
+    """Return the number to a multiple of which a vocabulary is padded to `rows`; None if there is none up to 4096.
+
+    The smallest power of two, else the smallest multiple of 8.
+    """
+    powers = (1 << power for power in range(_LARGEST.bit_length()))
+    numbers = (*powers, *range(8, _LARGEST + 1, 8))
+    return next((number for number in numbers if padded_rows(vocab_size, number) == rows), None)
+
+
+def table_multiple(source: Path, rows: int) -> int:
+    """Return `vocab_multiple` of a model in a folder; 1 where it has no tokenizer, or one of another vocabulary.
+
+    Args:
+        source: folder of a published or imported model.
+        rows: of its token table.
+    """
+    try:
+        size = _vocabulary_size(source)
+    except (ClozelineError, OSError):  # without a tokenizer; what is wrong shows when it is needed
+        return 1
+    return row_multiple(rows, size) or 1
+
+
+def _vocabulary_size(source: Path) -> int:
+    if (imported := imported_tokenizer(source)) is not None:
+        return load_tokenizer(imported).vocabulary.size
+    with tempfile.TemporaryDirectory() as folder:
+        return import_tokenizer(source, Path(folder)).vocabulary.size

@@ -1,0 +1,160 @@
+"""The next global batch: this rank's micro-batches, and what all ranks must know before they compute.
+
+Label counts, tokens, a request to stop and a failed read travel together: one collective per step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from clozeline.errors import ClozelineError
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import Interrupted, StopRequest
+from clozeline.train.engine import MicroBatch
+
+B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
+B = TypeVar("B", bound=MicroBatch)
+
+
+class BatchSource(Protocol[B_co]):
+    """A source of a rank's micro-batches."""
+
+    def next_step(self) -> Sequence[B_co]:
+        """Return this rank's micro-batches of the next global batch."""
+
+
+class CountingHead(Protocol):
+    """A head, as far as counting is concerned."""
+
+    def count(self, tensors: Mapping[str, Tensor]) -> int:
+        """Return what a batch adds to the divisor of the head's loss, from its inputs alone."""
+
+
+@dataclass(frozen=True)
+class GlobalBatch(Generic[B]):
+    """This rank's part of a global batch, with figures over all ranks."""
+
+    micro_batches: Sequence[B]
+    """this rank's; empty on some ranks where `stop` is set"""
+    counts: dict[str, float]
+    """head → divisor of its loss, over all ranks"""
+    tokens: int
+    """real tokens over all ranks"""
+    stop: bool
+    """true if some rank was asked to stop: then no rank trains on this batch"""
+    waited: float
+    """seconds that the slowest rank waited for its micro-batches"""
+    padded_tokens: int = 0
+    """places of the id tensors over all ranks: real tokens, pads and filler rows"""
+
+
+def next_global_batch(
+    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest
+) -> GlobalBatch[B]:
+    """Return the next global batch; once a stop is requested no rank waits for data.
+
+    Raises:
+        ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
+    """
+    micro_batches: Sequence[B] = ()
+    problem: Exception | None = None
+    began = time.perf_counter()
+    try:
+        if not stop.wanted():
+            micro_batches = _read_interruptibly(source, stop)
+    except (ClozelineError, OSError) as error:
+        problem = error
+    waited = [0.0] * world.size
+    waited[world.rank] = time.perf_counter() - began
+    labels = [count_labels(head, micro_batches) for head in heads.values()]
+    flags = [float(stop.reason is not None), float(problem is not None)]
+    totals = world.total([*waited, *flags, real_tokens(micro_batches), padded_tokens(micro_batches), *labels])
+    stops, problems, tokens, padded, *counts = totals[world.size :]
+    if problems:
+        world.raise_everywhere(problem)
+    return GlobalBatch(
+        micro_batches,
+        dict(zip(heads, counts, strict=True)),
+        int(tokens),
+        stops > 0,
+        max(totals[: world.size]),
+        int(padded),
+    )
+
+
+def next_batch_of_tokens(
+    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest, tokens: int | None
+) -> GlobalBatch[B]:
+    """Return the next global batch, of as many portions of the source as hold so many real tokens; None: of one.
+
+    The portions that a batch has follow from its tokens over all ranks, the same at every world size.
+
+    Raises:
+        ClozelineError: as `next_global_batch`.
+    """
+    batch = next_global_batch(source, heads, world, stop)
+    while tokens is not None and batch.tokens < tokens and not batch.stop:
+        batch = _joined(batch, next_global_batch(source, heads, world, stop))
+    return batch
+
+
+def _joined(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
+    return GlobalBatch(
+        [*first.micro_batches, *second.micro_batches],
+        {head: count + second.counts[head] for head, count in first.counts.items()},
+        first.tokens + second.tokens,
+        second.stop,
+        first.waited + second.waited,
+        first.padded_tokens + second.padded_tokens,
+    )
+
+
+def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B]:
+    """Return the next micro-batches, or none if a signal comes first: a store may not answer for minutes."""
+    try:
+        stop.interrupts = True
+        micro_batches = source.next_step()
+        stop.interrupts = False
+    except Interrupted:
+        return ()
+    finally:
+        stop.interrupts = False
+    return micro_batches
+
+
+def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> float:
+    """Return what some micro-batches add to the divisor of a head's loss."""
+    return float(sum(head.count(batch.tensors) for batch in micro_batches))
+
+
+def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Return sums named "head" or "head/name", each divided by the count of its head; 0 where that is 0.
+
+    Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
+    """
+    divisors = {name: counts[name.partition("/")[0]] for name in totals}
+    return {name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()}
+
+
+def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+    """Return the tokens of rows with weight, of both rows of an encoder-decoder and both views, without padding."""
+    total = 0.0
+    for batch in micro_batches:
+        weighted = batch.tensors["row_weight"] > 0
+        for name in ("lengths", "decoder_lengths", "lengths_b"):
+            if (lengths := batch.tensors.get(name)) is not None:
+                choices = batch.tensors.get("choices")
+                rows = weighted if choices is None else weighted.repeat_interleave(choices)
+                total += float(lengths[rows].sum())
+    return total
+
+
+def padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+    """Return the places that the model computes: of both rows of an encoder-decoder and both views, with padding."""
+    names = ("input_ids", "decoder_input_ids", "input_ids_b")
+    return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

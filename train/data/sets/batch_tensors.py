@@ -1,0 +1,84 @@
+"""Sets whose batches a model cannot read, told by the names of their tensors before the first batch is made."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families.encoder import MODE_TYPES
+from clozeline.registry import find
+from clozeline.train.data.stream.collate import Collate
+
+_OF_ENGINE: Final = frozenset({"sample_words"})
+"""Tensors that the engine adds to a batch."""
+_SEGMENTS: Final = 2
+"""Segment types of pairs: no row has a third segment."""
+_LEFT_PADDED: Final = 3
+"""Those of rows that end in [CLS], which has a type of its own."""
+
+
+def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
+    """Refuse a set whose rows the model would misread, or cannot read at all.
+
+    Args:
+        collate: builds the batches of the set.
+        model: reads them.
+        key: the configuration's name of the set, with its path.
+
+    Raises:
+        ConfigurationError: the message says what the rows have, what the model expects, and what to set.
+    """
+    names, family = collate.tensor_names, find("clozeline.model.families", model.family)
+    for name, expected in family.unreadable.items():
+        if name in names:
+            raise ConfigurationError(f"{key}: {name}: {expected}")
+    if "left_padding" in names:
+        unfit = [f"model.heads.{head}" for head in model.heads if not find("clozeline.model.heads", head).left_padding]
+        for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
+            raise ConfigurationError(
+                f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
+                "frame than xlnet"
+            )
+    if problem := _wrong_types(names, model.type_vocab_size):
+        raise ConfigurationError(f"model.type_vocab_size: {key}: {problem}")
+
+
+def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
+    """Refuse sets without what the family or a head reads: those of training together, each held-out one alone.
+
+    Args:
+        collate: builds the batches of the sets.
+        model: reads them.
+        key: the configuration's name of the sets.
+
+    Raises:
+        ConfigurationError: the message names the head and the tensors.
+    """
+    parts = {f"model.family: {model.family}": find("clozeline.model.families", model.family)}
+    parts |= {f"model.heads.{name}": find("clozeline.model.heads", name) for name in model.heads}
+    for part, reader in parts.items():
+        if missing := reader.needs - collate.tensor_names - _OF_ENGINE:
+            raise ConfigurationError(
+                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have nothing that it is made of: "
+                "name sets of an objective that serves it, or leave it out"
+            )
+
+
+def _wrong_types(names: Set[str], table: int) -> str:
+    """Return what is wrong with the number of segment types, where the model has any; "" if nothing is."""
+    if not table:
+        return ""
+    if "attention" in names:
+        if _SEGMENTS < table < MODE_TYPES:
+            return (
+                f"rows have modes of attention: expected {MODE_TYPES} to tell modes and segments apart, {_SEGMENTS} "
+                f"for segments alone, or 0 for neither; got {table}"
+            )
+        needed = _SEGMENTS if "segment_ids" in names else 0
+    else:
+        needed = _LEFT_PADDED if "left_padding" in names else _SEGMENTS if "type_ids" in names else 0
+    if table < needed:
+        return f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for none; got {table}"
+    return ""

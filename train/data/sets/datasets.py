@@ -1,0 +1,226 @@
+"""Opening the shard sets of a run, and the checks that shards, heads and model belong together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards.manifest import manifest_path
+from clozeline.pipeline.shards.store import as_url, local_path
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.sets.batch_tensors import refuse_missing, refuse_unreadable
+from clozeline.train.data.sets.head_data import refuse_unfit_heads, served_targets
+from clozeline.train.data.sets.unread_columns import refuse_unread
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
+from clozeline.train.data.stream.phases import Input, describe, distinct_sets, open_phases
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import device_of
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """The sets of a run, checked against its model."""
+
+    phases: tuple[Phase[Input], ...]
+    """phases of the training stream"""
+    heldout: dict[str, ShardSet]
+    corruptions: dict[str, Corruption | None]
+    """corruption of the samples of each held-out set, by its name"""
+
+    @property
+    def train(self) -> ShardSet:
+        """The first training set."""
+        return self.phases[0].sources[0].shards
+
+    @property
+    def rows(self) -> int:
+        """Rows of all training sets."""
+        return sum(len(shards) for shards in distinct_sets(self.phases))
+
+    def heldout_phase(self, name: str) -> Phase[Input]:
+        """Return a held-out set, as a stream reads it."""
+        return Phase((Input(self.heldout[name], self.corruptions[name]),))
+
+    @property
+    def description(self) -> str:
+        """Return the description of the training data that a checkpoint holds."""
+        return describe(self.phases)
+
+
+def open_datasets(config: TrainConfig) -> Datasets:
+    """Open the training sets and the held-out sets.
+
+    Raises:
+        StorageError: a manifest that the configuration names is missing.
+        ManifestError: a manifest, its index and its files contradict each other.
+        ConfigurationError: a set does not fit the model or the training set; the message says what does.
+    """
+    data, model = config.data, config.model
+    phases = open_phases(data)
+    served: set[str] = set()
+    for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
+        for path, one in zip(phase.sets, opened.sources, strict=True):
+            corrupted = bool(phase.corrupt or data.corrupt)
+            served |= _check(one, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
+    train = phases[0].sources[0].shards
+    if missing := sorted(name for name, target in model.targets.items() if target not in served):
+        raise ConfigurationError(
+            f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
+            f"only {', '.join(sorted(served))}"
+        )
+    heldout = {name: open_shards(path, options=data.store) for name, path in _evaluated_paths(config).items()}
+    if config.optimizer.type.follows_heldout and not heldout:
+        raise ConfigurationError(
+            f"data.heldout: {config.optimizer.name} follows the held-out loss, and there is no held-out set beside "
+            f"{train.path}: name one"
+        )
+    corruptions = {}
+    for name, shards in heldout.items():
+        key = f"data.heldout ({name})"
+        entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
+        corrupted = bool(entries) and shards.manifest.kind == "samples"
+        corruptions[name] = corruption_of(entries, shards) if corrupted else None
+        one = Input(shards, corruptions[name])
+        _check(one, config, key, corrupted)
+        refuse_missing(Collate.from_manifest(one.manifest), model, f"{key}: {shards.path}")
+        ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
+        if ours != theirs:
+            raise ConfigurationError(
+                f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
+                f"{ours[:16]}: make both with one tokenizer"
+            )
+    # It refuses sets of two kinds; batches of a mixture have what any of its sets has.
+    refuse_missing(Collate.from_manifests([one.manifest for phase in phases for one in phase.sources]), model, "data")
+    return Datasets(phases, heldout, corruptions)
+
+
+def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, size: int) -> Stream:
+    """Open a rank's stream over training or held-out data, as configured.
+
+    Raises:
+        ConfigurationError: sets, batches, lanes and phases do not go together.
+    """
+    return Stream(
+        phases,
+        rank=rank,
+        world_size=size,
+        lanes=data.lane_count,
+        seed=data.seed,
+        global_batch=data.global_batch,
+        micro_batch=data.micro_batch,
+        io_threads=data.io_threads,
+        prefetch_blocks=data.prefetch_blocks,
+        memory_bytes=data.memory_bytes,
+        token_dtype=data.token_dtype,
+        by_length=data.length_buckets,
+        on_damaged=data.on_damaged,
+        max_damaged_fraction=data.max_damaged_fraction,
+        pin=device_of(os.environ).type == "cuda",
+    )
+
+
+def _evaluated_paths(config: TrainConfig) -> dict[str, Path]:
+    return {} if config.evaluate.max_rows == 0 else heldout_paths(config.data)
+
+
+def heldout_paths(data: DataConfig) -> dict[str, Path]:
+    """Return the held-out sets by name: those that are configured, or those beside the first training set."""
+    given = data.heldout
+    if isinstance(given, dict):
+        return given
+    if given is not None:
+        return {"heldout": given}
+    if as_url(data.first_set) is not None:
+        return {}
+    siblings = manifest_path(local_path(data.first_set)).parent.parent
+    beside = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
+    # A link that leads nowhere is no absent set: it is refused where it is opened.
+    return {folder.name: path for folder in beside if os.path.lexists(path := folder / "manifest.json")}
+
+
+def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
+    """Check that a set fits the model; returns the heads that its objective serves."""
+    shards, manifest, model = one.shards, one.manifest, config.model
+    if corrupted and one.corruption is None:
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
+        )
+    objective = manifest.objective
+    if manifest.kind != "examples" or objective is None:
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds {manifest.kind}, expected examples: run `python -m pipeline.corrupt` on it"
+            + (", or set data.corrupt" if manifest.kind == "samples" else "")
+        )
+    if not len(shards):
+        raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")
+    if objective.architecture != model.architecture:
+        raise ConfigurationError(
+            f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
+            f"{objective.name} is for the architecture {objective.architecture}"
+        )
+    if not set(model.targets.values()) & set(objective.heads):
+        raise ConfigurationError(
+            f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose objective "
+            f"{objective.name} serves {', '.join(objective.heads)}"
+        )
+    by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
+    weights = [spec.name for spec in manifest.specs if spec.name in ("label_weight", "label_count")]
+    if by_row and weights:
+        raise ConfigurationError(
+            f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
+            "label: set it to label, or train on objectives without weights"
+        )
+    refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
+    refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
+    refuse_unreadable(Collate.from_manifest(manifest), model, f"{key}: {shards.path}")
+    several = any(spec.name == "choice_starts" for spec in manifest.specs)  # rows in one column, each of this length
+    longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
+    check_length(longest, config, shards.path)
+    check_languages(manifest, model.languages, shards.path)
+    return served_targets(manifest, model)
+
+
+def check_length(longest: int, config: TrainConfig, path: Path) -> None:
+    """Check that a model has a place for every token of a set's rows.
+
+    Raises:
+        ConfigurationError: it has not; the message says how many there must be.
+    """
+    limit, table = config.model.place_limit, config.model.position.limit
+    if limit is not None and table is not None and longest > limit:
+        taken = f" beside the {table - limit} of its adapter" if table > limit else ""
+        raise ConfigurationError(
+            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {limit} "
+            f"places{taken}; set it to {longest + table - limit} or group into shorter rows"
+        )
+
+
+def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
+    """Check that a model with language embeddings has one for the language of every token of a set.
+
+    Args:
+        manifest: of an example set.
+        embeddings: of the model, 0 for none.
+        path: of the set.
+
+    Raises:
+        ConfigurationError: the rows do not say their languages, or the model has too few embeddings.
+    """
+    if not embeddings:
+        return
+    if all(spec.name != "languages" for spec in manifest.specs):
+        raise ConfigurationError(
+            f"model.languages: rows of {path} do not say their languages: corrupt with languages: true, or set it to 0"
+        )
+    if (languages := len(manifest.languages)) > embeddings:
+        raise ConfigurationError(
+            f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), the model "
+            f"{embeddings} embeddings; set it to {languages}"
+        )

@@ -1,0 +1,74 @@
+"""Sets from which a head of the model would learn something else than it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards import Manifest
+from clozeline.registry import find, names
+from clozeline.train.data.stream.head_features import HEAD_OF_COLUMN
+
+_AFTER_GENERATOR = frozenset({"token", "corrective"})
+"""Heads that judge a generator's tokens where masked LM is an objective beside them."""
+
+
+def judges_generator(target: str, served: Collection[str]) -> bool:
+    """Return whether a head judges the tokens of a generator, given all heads that the objective serves."""
+    return target in _AFTER_GENERATOR and "masked_lm" in served
+
+
+def served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
+    """Return the targets that a set serves; where the family has a generator, rows for it serve those after it too."""
+    served = set(manifest.objective.heads if manifest.objective else ())
+    generator = find("clozeline.model.families", model.family).generator_targets
+    return served | _AFTER_GENERATOR if generator & served else served
+
+
+def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
+    """Refuse a set whose rows a head reads, though they are for others, or lack what it or the family learns from.
+
+    Args:
+        manifest: of an example set.
+        model: what is trained.
+        key: the configuration's name of the set, with its path.
+
+    Raises:
+        ConfigurationError: the message names the head or the column.
+    """
+    columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
+    family = find("clozeline.model.families", model.family)
+    if "prediction_order" in columns and "rank" not in family.optional:
+        families = {name: find("clozeline.model.families", name) for name in names("clozeline.model.families")}
+        ordered = [name for name, other in families.items() if "rank" in other.optional]
+        raise ConfigurationError(
+            f"{key}: prediction_order says which places are predicted, and when; the family {model.family} would see "
+            f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
+        )
+    served, generator = served_targets(manifest, model), family.generator_targets
+    labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
+    for name, target in model.targets.items():
+        if model.heads[name].pool == "pair" and "segment_starts" not in columns:
+            raise ConfigurationError(
+                f"{key}: model.heads.{name}.pool: pair compares the two segments of a row, and the set has none: take "
+                "a task of pairs in the frame bert, or another pool"
+            )
+        own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
+        if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labelled:
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} would learn from labels that are for {', '.join(sorted(served))}: leave "
+                "the set or the head out"
+            )
+        if target in served and own and own.isdisjoint(columns):
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} learns from {', '.join(sorted(own))}, and the set has none of them: "
+                "corrupt again, or leave the head out"
+            )
+        if not generator and target in served and judges_generator(target, served):
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} judges the tokens of a generator, and the family {model.family} has none; "
+                "set model.family=replaced_tokens and model.generator, corrupt with replacement: uniform, unigram or "
+                "shuffle, or leave the head out: "
+                f"data.ignore=[{target}]"
+            )

@@ -1,0 +1,158 @@
+"""The training sets as a run directory describes them, with the tokenizer: inference and export then need no shards.
+
+`sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the tokenizer that they were
+made with. Runs of earlier versions have neither, and are read through their shards.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, to_plain, validate
+from clozeline.configuration.redaction import redacted_text
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.files import publish_json, read_json, replacing
+from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
+from clozeline.pipeline.shards.store import as_url, local_path
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.sealed_json import sealed, unsealed
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.phases import Input, open_phases
+
+SETS_FILE: Final = "sets.json"
+TOKENIZER_FOLDER: Final = "tokenizer"
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RecordedSet:
+    """Facts about a training set that inference and export need."""
+
+    path: str
+    """absolute path, or URL, at the time of the training"""
+    name: str
+    digest: str
+    """SHA-256 (hex) of the rows and their order"""
+    checksum: str
+    """SHA-256 (hex) of the manifest"""
+    objective: ObjectiveFacts
+    """objective of the examples, which the stream reads or makes"""
+    columns: tuple[str, ...]
+    """names of the examples' columns"""
+    tokenizer: TokenizerFacts
+    max_length: int
+    """tokens of the longest row"""
+    languages: tuple[str, ...]
+
+
+def recorded(path: Path | str, one: Input) -> RecordedSet:
+    """Return the description of a training set.
+
+    Args:
+        path: of the set, as the run was given it.
+        one: the set, and the objective that corrupts it in the stream.
+    """
+    manifest, stored = one.manifest, one.shards.manifest
+    assert manifest.objective is not None, "a start refuses a set without an objective"
+    return RecordedSet(
+        path=redacted_text(as_url(path) or str(local_path(path).absolute())),
+        name=stored.name,
+        digest=one.shards.digest,
+        checksum=stored.checksum,
+        objective=manifest.objective,
+        columns=tuple(column.name for column in manifest.columns),
+        tokenizer=manifest.tokenizer,
+        max_length=manifest.max_length,
+        languages=manifest.languages,
+    )
+
+
+def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> None:
+    """Write `sets.json` and `tokenizer/` of a run directory.
+
+    A tokenizer that is damaged, or not found above the sets, is left out: training reads none. What the run has of an
+    earlier start is replaced where it is damaged, or another one.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    sets = _recorded_phases(data, phases)
+    publish_json(run / SETS_FILE, sealed({"format": _FORMAT, "sets": to_plain(sets)}))
+    shards = phases[0].sources[0].shards
+    fingerprint = shards.manifest.tokenizer.fingerprint
+    with suppress(IntegrityError):
+        if _fingerprint(run / TOKENIZER_FOLDER) == fingerprint:
+            return
+    with suppress(ConfigurationError, IntegrityError):
+        _copy(find_tokenizer(shards.path, fingerprint), run / TOKENIZER_FOLDER)
+
+
+def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
+    """Return the training sets of a run, each once, in the order in which its phases name them.
+
+    Args:
+        run: the run directory.
+        data: of its configuration; a run without `sets.json` is read through the sets that this names.
+
+    Raises:
+        IntegrityError: `sets.json` is damaged.
+        NewerFormatError: a newer version wrote it.
+        ClozelineError: there is none, and a set cannot be opened.
+    """
+    path = run / SETS_FILE
+    if not path.is_file():
+        return _recorded_phases(data, open_phases(data))
+    try:
+        plain = unsealed(read_json(path) or {}, path, _FORMAT)
+        sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
+    except (ValueError, ConfigurationError) as error:
+        raise IntegrityError(f"{path}: is damaged: {error}; a start of the run writes it again") from error
+    if not sets:
+        raise IntegrityError(f"{path}: is damaged: it lists no set; a start of the run writes it again")
+    return sets
+
+
+def tokenizer_of_run(run: Path, one: RecordedSet) -> Path:
+    """Return the folder of a run's tokenizer: its own, or the one above the set.
+
+    Raises:
+        ConfigurationError: there is none with the set's fingerprint.
+        IntegrityError: its vocabulary is damaged.
+    """
+    own = run / TOKENIZER_FOLDER
+    if _fingerprint(own) == one.tokenizer.fingerprint:
+        return own
+    return find_tokenizer(Path(one.path) / "manifest.json", one.tokenizer.fingerprint)
+
+
+def _recorded_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:
+    found = [
+        recorded(path, one)
+        for configured, phase in zip(data.all_phases.values(), phases, strict=True)
+        for path, one in zip(configured.sets, phase.sources, strict=True)
+    ]
+    return tuple(one for number, one in enumerate(found) if one not in found[:number])
+
+
+def _fingerprint(folder: Path) -> str | None:
+    """Return the fingerprint of the tokenizer in a folder; None where there is none."""
+    path = folder / VOCABULARY_FILE
+    return Vocabulary.load(path).fingerprint if path.is_file() else None
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Copy the files of a tokenizer; the one by which a tokenizer is known comes last."""
+    folder.mkdir(exist_ok=True)
+    for path in sorted(source.iterdir(), key=lambda path: path.name == VOCABULARY_FILE):
+        if path.is_file():
+            with replacing(folder / path.name) as temporary:
+                shutil.copyfile(path, temporary)

@@ -1,0 +1,286 @@
+"""Batches from a position on: rows of sets, gathered, collated and cut to micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
+
+from clozeline.train.data.stream.buffer_pool import BufferPool
+from clozeline.train.data.stream.collate import Batch, Collate
+from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.prefetch import Prefetcher
+from clozeline.train.data.stream.reading_order import ReadingOrder
+from clozeline.train.data.stream.row_buffer import Column
+from clozeline.train.data.stream.row_views import BatchRows, Cells, rows_of_cells, rows_of_segments
+from clozeline.train.data.stream.source import Source
+from clozeline.train.data.stream.threads import BackgroundBuilder, LoaderThreads
+
+_BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
+_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
+_VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
+_SMALL_VALUES: Final = 1 << 15
+"""A micro-batch of at most this many values that needs only copies is made in the training thread. The copy takes some
+microseconds and leaves the values in the cache of that thread's core."""
+_ROWS_IN_PLACE: Final = 1 << 13  # of such micro-batches in one call: they take little memory before they are made
+_BATCHES_IN_PLACE: Final = 256  # the same in micro-batches
+_POSITIONS_IN_PLACE: Final = 1 << 17  # 1 MiB of position ids, which each of them has one row of
+
+
+class Collator(Protocol):
+    """A function that builds tensors from the list columns it names; training uses `Collate`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the list columns to read."""
+
+    def __call__(
+        self,
+        columns: Mapping[str, Column],
+        row_weight: NDArray[np.float32] | None,
+        sources: NDArray[np.int64] | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the tensors of a micro-batch; `row_weight` None: all rows weigh 1."""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The settings by which rows become batches.
+
+    Args:
+        collate: builds the tensors of a micro-batch.
+        micro_batch: rows of one `Batch`.
+        row_values: maximum of values in a row; it limits the rows that are built at once.
+        dtypes: types of equally long columns; those not named become int64.
+        by_length: sort a rank's rows of a global batch by length before they are cut.
+        pin: put tensors into page-locked memory, from which a device copies without the processor.
+    """
+
+    collate: Collator
+    micro_batch: int
+    row_values: int
+    dtypes: Mapping[str, DTypeLike]
+    by_length: bool
+    pin: bool
+
+
+class Builder:
+    """A builder of consecutive global batches, a few in each call.
+
+    Args:
+        reading: which lane reads which row.
+        prefetchers: rows of each source.
+        assembly: settings of the batches.
+        position: first lane row.
+        count: lane rows of a batch; None: as each phase says.
+    """
+
+    def __init__(
+        self,
+        reading: ReadingOrder,
+        prefetchers: Sequence[Prefetcher],
+        assembly: Assembly,
+        position: int,
+        count: int | None = None,
+    ) -> None:
+        self.reading, self.prefetchers, self.assembly = reading, prefetchers, assembly
+        self.position, self._count = position, count
+        self._lanes = prefetchers[0].source.lanes
+        self._pool = BufferPool(6)
+        self._stretch: Stretch | None = None
+        self._numbers: list[int] = []
+        self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
+        self._prepared = max(1, min(_BATCHES_IN_PLACE, _POSITIONS_IN_PLACE // assembly.row_values))
+        self._copying = False  # whether the caller's thread makes the batches of the last call
+
+    def __call__(self) -> Iterator[list[Batch]]:
+        """Return the next global batches, each as the rank's micro-batches."""
+        position = self.position
+        count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
+        stretch = self._enter(self.reading.stretch(position, count))
+        lanes = self._lanes[1] - self._lanes[0]
+        batches = max(1, self._rows_at_once() // (lanes * count))
+        if stretch.stop is not None:
+            batches = min(batches, (stretch.stop - position) // count)
+        if stretch.uniform:
+            (source,) = self._numbers
+            prefetcher, row = self.prefetchers[source], position - stretch.start + int(stretch.base[0, 0])
+            batches = max(1, min(batches, prefetcher.remaining(row) // count))
+            segments = prefetcher.segments(row, batches * count)
+            epochs = [(row + n * count) / prefetcher.source.order.lane_rows for n in range(1, batches + 1)]
+            shape, columns = (batches, lanes, count), prefetcher.source.columns
+            portion = rows_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
+        else:
+            portion = self._mixed(stretch, position, batches, count)
+            epochs = [self._epoch(stretch, position + n * count) for n in range(1, batches + 1)]
+        if self.assembly.by_length:
+            portion = portion.by_length("input_ids", lanes * count)
+        self.position = position + batches * count
+        built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
+        self._copying = portion.in_place and self._small
+        if self._copying:
+            self._prepare(portion)
+        return built if self._copying else iter(list(built))
+
+    def _rows_at_once(self) -> int:
+        """Return the limit of the rank's rows in one call."""
+        if self._copying:
+            return min(_ROWS_IN_PLACE, self._prepared * self.assembly.micro_batch)
+        return min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
+
+    def _prepare(self, portion: BatchRows) -> None:
+        """Make here what the thread that copies the rows would have to make beside them."""
+        collate, width = self.assembly.collate, portion.width("input_ids")
+        if isinstance(collate, Collate) and width is not None and portion.weight is None:
+            batches = min(self._prepared, len(portion.origin) // self.assembly.micro_batch)
+            collate.full_rows.prepare(self.assembly.micro_batch, width, batches)
+
+    def _enter(self, stretch: Stretch) -> Stretch:
+        """Drop the loaded rows of sets that a new phase does not read."""
+        if stretch is not self._stretch:
+            self._numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
+            for number, prefetcher in enumerate(self.prefetchers):
+                if number not in self._numbers:
+                    prefetcher.clear()
+            self._stretch = stretch
+        return stretch
+
+    def _mixed(self, stretch: Stretch, position: int, batches: int, count: int) -> BatchRows:
+        """Return rows of several sets: each lane's row comes from the set that the lane draws."""
+        lanes = np.arange(*self._lanes)
+        positions = np.arange(position, position + batches * count)
+        drawn = stretch.drawn(lanes, positions)
+        place = positions - position
+        target = place // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + place % count
+        cells: list[Cells] = []
+        for k, source in enumerate(self._numbers):
+            lane, at = np.nonzero(drawn == k)
+            if len(lane):
+                rows = stretch.rows(k, lanes, positions)
+                first = int(rows[:, 0].min())  # a lane that draws nothing now may be at an earlier row
+                cells += _cells(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
+        columns = dict.fromkeys(name for number in self._numbers for name in self.prefetchers[number].source.columns)
+        return rows_of_cells(cells, target.size, list(columns), self._pool, self.assembly.dtypes)
+
+    def _batches(
+        self, portion: BatchRows, rows: int, positions: Iterable[int], epochs: Iterable[float]
+    ) -> Iterator[list[Batch]]:
+        """Yield global batches of `rows` rows of the rank; each is made when it is needed."""
+        collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
+        start, lanes = 0, self.reading.lanes
+        for position, epoch in zip(positions, epochs, strict=True):
+            batches = []
+            for at in range(start, start + rows, micro_batch):
+                columns, weight, origin = portion.micro_batch(at, at + micro_batch)
+                tensors = collate(columns, weight, origin[:, 0])
+                if pin:
+                    tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+                batches.append(Batch(tensors, tensors["row_weight"], origin, position * lanes, epoch))
+            start += rows
+            yield batches
+
+    def _epoch(self, stretch: Stretch, position: int) -> float:
+        """Return the largest number of epochs that any set of the phase has completed at a position, a fraction."""
+        at, lane = np.array([position]), np.zeros(1, np.int64)
+        sources = enumerate(self._numbers)
+        return max(stretch.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
+
+
+def _cells(
+    prefetcher: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
+) -> list[Cells]:
+    """Return the slots of single lane rows in the rounds of a set; rows before `first` are dropped."""
+    cells: list[Cells] = []
+    before = 0
+    for segment in prefetcher.segments(first, int(row.max()) - first + 1):
+        length = segment.stop - segment.start
+        inside = np.flatnonzero((row - first >= before) & (row - first < before + length))
+        if len(inside):
+            slots = lane[inside] * segment.row_buffer.length + row[inside] - first - before + segment.start
+            cells.append(Cells(segment.row_buffer, slots, target[inside]))
+        before += length
+    return cells
+
+
+class Batches:
+    """The batches of a stream in order, with the rounds and batches that threads prepare for later calls.
+
+    Args:
+        reading: which lane reads which row.
+        sources: all sets.
+        assembly: settings of the batches.
+        loaders: threads that load; None: load and build in the calling thread.
+        prefetch: rounds to load ahead.
+    """
+
+    def __init__(
+        self,
+        reading: ReadingOrder,
+        sources: Sequence[Source],
+        assembly: Assembly,
+        loaders: LoaderThreads | None,
+        prefetch: int,
+    ) -> None:
+        self._reading, self._sources, self._assembly = reading, sources, assembly
+        self._loaders, self._prefetch = loaders, prefetch
+        self._count: int | None = None
+        self._prefetchers: list[Prefetcher] = []
+        self._build: Callable[[], Iterator[list[Batch]]] | None = None
+        self._ahead: BackgroundBuilder[Iterator[list[Batch]]] | None = None
+        self._portion: Iterator[list[Batch]] = iter(())
+        self._waited = 0.0
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return the seconds that `take` has waited for the thread that builds."""
+        return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
+
+    def take(self, position: int, count: int | None) -> list[Batch]:
+        """Return the next global batch, of `count` lane rows; None: as its phase says.
+
+        `position` is where this batch begins. Unless `stop` was called since, that is where the last batch ended.
+        """
+        if count != self._count:
+            self.stop(keep_rounds=True)
+            self._count = count
+        batches = next(self._portion, None)
+        if batches is None:
+            build = self._build or self._start(position)
+            self._portion = build()
+            batches = next(self._portion)
+        return batches
+
+    def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
+        """Drop the built batches, and the loaded rows too unless `keep_rounds`.
+
+        Args:
+            keep_rounds: keep the loaded rows, if the thread that builds ends in time.
+            wait: wait for that thread, less than a second.
+        """
+        self._portion, self._build = iter(()), None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
+            self._waited += ahead.wait_seconds
+        kept = keep_rounds and (ahead is None or ahead.join())
+        if not kept:
+            for prefetcher in self._prefetchers:
+                prefetcher.close()
+            self._prefetchers = []
+            if wait and ahead is not None:
+                ahead.join()
+
+    def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
+        if not self._prefetchers:
+            self._prefetchers = [Prefetcher(source, self._loaders, self._prefetch) for source in self._sources]
+        builder = Builder(self._reading, self._prefetchers, self._assembly, position, self._count)
+        if self._loaders is None:
+            self._build = builder
+            return builder
+        ahead = BackgroundBuilder(builder, _BUILT_AHEAD)
+        self._ahead, self._build = ahead, ahead.get
+        return ahead.get

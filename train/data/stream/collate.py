@@ -1,0 +1,398 @@
+"""Build the tensors of a micro-batch from stored features: one rule for each (feature, architecture).
+
+Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to matrices), `labels.py`
+(labels and decoder inputs), `segments.py` (types, languages) and `head_features.py` (what single heads read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import Manifest
+from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
+from clozeline.train.data.stream.labels import (
+    label_weights,
+    masked_rows,
+    next_tokens,
+    predicted_labels,
+    stored_labels,
+    tag_labels,
+    target_rows,
+)
+from clozeline.train.data.stream.padding import (
+    LEFT_PADDED_COLUMNS,
+    FullRows,
+    document_bounds,
+    equal_lengths,
+    expanded_positions,
+    one_a_row,
+    pad_left,
+    pad_rows,
+    restarting_positions,
+    start_marks,
+)
+from clozeline.train.data.stream.row_buffer import Column
+from clozeline.train.data.stream.segments import segment_tensors, types_of_modes
+
+Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+
+_KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
+          "prefix_length", "attention", "languages", "target_start", "target_document_starts", "label_weight",
+          "label_count", "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
+_DEFINING = {
+    "attention": ("which positions a position may attend to", "encoder"),
+    "prediction_order": ("which positions are predicted, and when", "encoder"),
+    "target_start": ("at which position the decoder starts", "encoder_decoder"),
+}
+"""Columns that define the objective: their meaning, and the only architecture that reads them."""
+_PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
+          ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
+          ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
+          ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"))  # fmt: skip
+_DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
+
+
+class Batch(NamedTuple):
+    """One micro-batch, which belongs to the caller: writing into its tensors changes no other batch.
+
+    Only rows of `position_ids` may share memory, because those of equally long rows are one expanded row.
+
+    Args:
+        tensors: model inputs by name, `row_weight` among them.
+        row_weight: float32 [B]; 0 = filler row.
+        origin: int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler.
+        samples: position of the stream after the global batch that this micro-batch belongs to.
+        epoch: the same in epochs.
+    """
+
+    tensors: dict[str, Tensor]
+    row_weight: Tensor
+    origin: NDArray[np.int64]
+    samples: int
+    epoch: float
+
+
+class Collate:
+    """Builds the tensors of a micro-batch.
+
+    Args:
+        architecture: encoder, decoder or encoder_decoder.
+        columns: list columns of the examples; columns without a rule here (noise kept for inversion) are not read.
+        special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
+        decoder_start: first id of decoder inputs; needed by encoder-decoders.
+        padding_side: of the frame; only rows of encoders are padded on the left, and their last token is [CLS].
+        cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
+            positions restart with every document and no label crosses a boundary.
+        predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
+        restart_segments: whether positions restart at 0 with every segment.
+        token_dtype: type of `input_ids`; labels are int64 always.
+
+    Raises:
+        ConfigurationError: a needed id or column is absent.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        columns: Iterable[str],
+        special_ids: Mapping[str, int],
+        *,
+        decoder_start: int | None = None,
+        padding_side: str = "right",
+        cross_documents: bool = True,
+        predict_from: str = "same",
+        restart_segments: bool = False,
+        token_dtype: str = "int64",
+    ) -> None:
+        have = set(columns)
+        self.architecture = architecture
+        self.token_dtype = token_dtype
+        unread = set() if architecture == "encoder" else {*(HEAD_OF_COLUMN.keys() - ANSWER_COLUMNS), "languages"}
+        self.columns = tuple(name for name in _KNOWN if name in have - unread)
+        self._decoder_start = -1 if decoder_start is None else decoder_start
+        self._mask = special_ids.get("mask", -1)
+        self._restart = "document_starts" in have and not cross_documents
+        if not self._restart:
+            self.columns = tuple(name for name in self.columns if name not in _DOCUMENTS)
+        self._previous = predict_from == "previous"
+        self._restart_segments = restart_segments
+        predicted = architecture == "decoder" or "attention" in have
+        self._next_tokens = predicted and have.isdisjoint({"label_positions", "tags"})
+        """True if every token but the first is a label, predicted at the position before it."""
+        self._parts: tuple[Collate, ...] = ()
+        self._objectives = np.zeros(0, np.int64)
+        self.full_rows = FullRows()
+        self._left = padding_side == "left"
+        self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
+        _check_tags(have)
+        if "input_ids" not in have:
+            raise ConfigurationError(f"batches need the column input_ids; columns: {sorted(have)}")
+        if "pad" not in special_ids:
+            have_ids = ", ".join(special_ids) or "none"
+            raise ConfigurationError(
+                f"batches need the special token 'pad', the tokenizer of the shards has: {have_ids}; make them "
+                "with `tokenizer.add: true`, or give the role to a piece: `tokenizer.specials='{pad: PIECE}'`"
+            )
+        self._pad = special_ids["pad"]
+        counted = sorted(set(self.columns) - LEFT_PADDED_COLUMNS)
+        if self._left and (architecture != "encoder" or counted):
+            kind = f"rows with {counted[0]}" if counted else f"rows of a {architecture}"
+            raise ConfigurationError(f"padding_side '{padding_side}': {kind} are padded on the right only")
+        for name in sorted(have & _DEFINING.keys()):
+            meaning, reader = _DEFINING[name]
+            if architecture != reader:
+                raise ConfigurationError(
+                    f"the column {name} says {meaning}; no {architecture} reads it, so training would learn another "
+                    "objective"
+                )
+        for name, other in _PAIRS:
+            if name in self.columns and other not in have:
+                raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
+        if architecture == "encoder_decoder":
+            self._check_decoder(have)
+        if self._restart and "crop_start" in self.columns:
+            raise ConfigurationError(
+                "the column crop_start is a second view of entire rows; with cross_documents: false it would join "
+                "documents that the first view keeps apart: corrupt with cross_documents: true"
+            )
+
+    @staticmethod
+    def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
+        """Return the rules for the example sets of one stream, whose rows are told apart by source number.
+
+        Sets may differ in columns and objectives. Columns that a row's set lacks are empty.
+
+        Raises:
+            ConfigurationError: they are for different models: another architecture or tokenizer.
+        """
+        parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
+        first = parts[0]
+        for manifest, part in zip(manifests, parts, strict=True):
+            if part._kind != first._kind:
+                raise ConfigurationError(
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
+                    f"batches differ in architecture or padding, or in where labels are: {first._kind} and {part._kind}"
+                )
+            if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
+                raise ConfigurationError(
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
+                )
+        if any(part._rule != first._rule for part in parts):
+            merged = copy(first)
+            merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
+            merged._restart, merged._bare = any(part._restart for part in parts), False
+            merged._parts = parts
+            first = merged
+            _check_tags(
+                set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
+            )
+        keys = [
+            repr((one.objective.name, one.objective.label, one.objective.options)) for one in manifests if one.objective
+        ]
+        if len(set(keys)) > 1:
+            first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
+            first._bare = False
+        first.token_dtype = token_dtype
+        return first
+
+    @property
+    def tensor_names(self) -> frozenset[str]:
+        """Return the names of the tensors of every batch."""
+        empty = Ragged(np.zeros(0, np.int64), np.zeros(2, np.int64))
+        filler = self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1))
+        return frozenset(filler)
+
+    def columns_of(self, source: int) -> tuple[str, ...]:
+        """Return the list columns that are read of the rows of a source."""
+        return self._parts[source].columns if self._parts else self.columns
+
+    @property
+    def _rule(self) -> tuple[object, ...]:
+        """Return the settings that must be equal for rows of two sets to be treated in the same way."""
+        return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens,
+                self._restart_segments)  # fmt: skip
+
+    @property
+    def _kind(self) -> str:
+        padded = f"{self.architecture} padded on the left" if self._left else self.architecture
+        targets = self.architecture == "encoder_decoder" and "target_ids" in self.columns
+        extra = "target_ids" if targets else "choices" if "choice_starts" in self.columns else None
+        return f"{padded} with {extra}" if extra else padded
+
+    @staticmethod
+    def from_manifest(manifest: Manifest) -> Collate:
+        """Return the rules for an example set."""
+        objective = manifest.objective
+        if objective is None:
+            raise ConfigurationError(
+                f"shard set '{manifest.name}' holds {manifest.kind}, not examples: name the manifest below corrupt/, "
+                "or give the stream a transform and its collate"
+            )
+        return Collate(
+            objective.architecture,
+            [spec.name for spec in manifest.specs if spec.kind == "list"],
+            manifest.tokenizer.special_ids,
+            decoder_start=objective.frame.decoder_start,
+            padding_side=objective.frame.padding_side,
+            cross_documents=objective.options.get("cross_documents", True),
+            predict_from=objective.frame.predict_from,
+            restart_segments=objective.options.get("reset_positions", False),
+        )
+
+    def __call__(
+        self,
+        columns: Mapping[str, Column],
+        row_weight: NDArray[np.float32] | None,
+        sources: Int64 | None = None,
+    ) -> dict[str, Tensor]:
+        """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and `cu_seqlens`.
+
+        Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept apart there are also
+        `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
+        [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
+        float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
+        `objective` [B] numbers those of the rows in order of appearance; a filler row has 0. Of B examples with several
+        choices, each choice is a row of the inputs, and `choices` [B] says how many each example has. Of rows with
+        modes of attention, `type_ids` tell modes and segments apart, and `segment_ids`, if any, segments alone.
+
+        Args:
+            columns: list columns; one that is empty in all rows may be absent.
+            row_weight: [B]; None: all are 1.
+            sources: source number of each row [B], below 0 for filler; needed where sets differ.
+        """
+        if "choice_starts" not in self.columns:
+            return self._tensors(columns, row_weight, sources)
+        rows, chosen = rows_of_choices(columns)
+        counts = chosen["choices"].numpy()
+        of_rows = None if sources is None else np.repeat(sources, counts)
+        tensors = self._tensors(rows, np.ones(counts.sum(), np.float32), of_rows)
+        if "objective" in tensors:
+            tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
+        weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
+        return tensors | chosen | {"row_weight": torch.from_numpy(weight)}
+
+    def _tensors(
+        self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None
+    ) -> dict[str, Tensor]:
+        """Return the tensors of columns that hold one row each."""
+        # Input ids [B, T], lengths [B], position ids [B, T] and weights [B]. Full batches take prepared tensors.
+        column = columns["input_ids"]
+        if row_weight is None and not isinstance(column, Ragged):
+            ids, lengths = column, equal_lengths(*column.shape)
+            positions, own_lengths, weight = self.full_rows.take(*column.shape)
+        else:
+            ids, lengths = pad_rows(column, self._pad, self.token_dtype)
+            positions, own_lengths = expanded_positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
+            weight = torch.from_numpy(np.ones(len(ids), np.float32) if row_weight is None else row_weight)
+        tensors = {
+            "input_ids": torch.from_numpy(ids),
+            "position_ids": positions,
+            "lengths": own_lengths,
+            "row_weight": weight,
+        }
+        if self._bare:
+            return tensors
+        starts = None
+        if len(self._objectives) and sources is not None:
+            tensors["objective"] = torch.from_numpy(self._objectives[np.maximum(sources, 0)])
+        # Documents kept apart: their numbers and restarting positions [B, T], and their bounds in the flat batch.
+        if self._restart and "document_starts" in columns:
+            starts = start_marks(columns["document_starts"], *ids.shape)
+            tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
+            tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
+            bounds = document_bounds(starts, lengths)
+            tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
+            tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
+        # Segments: type ids and languages [B, T]; `of` [B] is the set of each row where the rules of sets differ.
+        of = None if not self._parts or sources is None else np.maximum(sources, 0)
+        parts = self._parts or (self,)
+        restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
+        segments = segment_tensors(columns, lengths, ids.shape[1], restarts)
+        if "position_ids" in segments:  # those of documents restart as well
+            segments["position_ids"] = torch.minimum(segments["position_ids"], tensors["position_ids"])
+        tensors |= segments
+        if "prefix_length" in columns:
+            tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
+        # Attention modes [B]; type ids then encode the mode as well.
+        if "attention" in columns:
+            mode = one_a_row(columns["attention"])
+            prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
+            types = types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
+            if "type_ids" in tensors:
+                tensors["segment_ids"] = tensors["type_ids"]
+            tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
+        # Labels [N] with weights, the inputs of heads, and the move to left padding.
+        tensors.update(self._labels(columns, tensors, lengths, starts, of))
+        if "label_weight" in self.columns or "label_count" in self.columns:
+            tensors.update(label_weights(columns, tensors))
+        if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
+            tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
+        return pad_left(tensors) if self._left else tensors
+
+    def _labels(
+        self,
+        columns: Mapping[str, Column],
+        tensors: Mapping[str, Tensor],
+        lengths: Int64,
+        starts: Int64 | None,
+        of: Int64 | None,
+    ) -> dict[str, Tensor]:
+        """Return labels and decoder inputs; `of` [B] is the set of each row where the rules of sets differ."""
+        ids = tensors["input_ids"].numpy()
+        if self.architecture == "encoder_decoder":
+            begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
+            if "target_ids" in columns:
+                return target_rows(columns, tensors, begin, self._pad, self._restart)
+            return masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
+        prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
+        if of is None:
+            if "tags" in columns:
+                return tag_labels(columns, ids.shape[1])
+            if "label_positions" in columns:
+                return stored_labels(columns, ids.shape[1], self._previous)
+            if "prediction_order" in columns:
+                return predicted_labels(columns, ids)
+            return next_tokens(ids, lengths, prefix, starts) if self._next_tokens else {}
+        # Sets with several rules: the labels by each rule, then all in the order of their positions.
+        following = np.array([part._next_tokens for part in self._parts])[of]
+        if self.architecture == "encoder":
+            prefix = None  # there it belongs to the attention mode and does not limit the labels
+        parts = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
+        if "label_positions" in columns:
+            previous = np.array([part._previous for part in self._parts])[of]
+            parts.append(stored_labels(columns, ids.shape[1], previous))
+        if "tags" in columns:
+            parts.append(tag_labels(columns, ids.shape[1]))
+        rank = {}
+        if "prediction_order" in columns:
+            parts.append(predicted_labels(columns, ids))
+            rank = {"rank": parts[-1]["rank"]}
+        index, labels = (torch.cat([one[name] for one in parts]) for name in ("label_index", "label_ids"))
+        order = torch.argsort(index, stable=True)
+        return {"label_index": index[order], "label_ids": labels[order], **rank}
+
+    def _check_decoder(self, have: set[str]) -> None:
+        if self._decoder_start < 0:
+            raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
+        if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
+            raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
+
+
+def _check_tags(have: Collection[str]) -> None:
+    """Refuse word tags together with token labels: all heads read the same labeled positions of a batch."""
+    tokens = sorted({"label_positions", "prediction_order"} & set(have))
+    if "tags" in have and tokens:
+        raise ConfigurationError(
+            "the columns tags, classes of words, and labels that are tokens cannot be read by one stream: a head would "
+            "take one for the other; train on them in two runs"
+        )

@@ -1,0 +1,195 @@
+"""Tensors that single heads read: classes and scores of rows, answer spans, span neighbors, second views, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.model.loss import IGNORED
+from clozeline.pipeline.rows import Ragged
+from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
+from clozeline.train.data.stream.row_buffer import Column
+
+HEAD_OF_COLUMN: Final = {
+    "sentence_label": "sentence",
+    "span_starts": "span_boundary",
+    "span_lengths": "span_boundary",
+    "input_ids_b": "similarity",
+    "crop_start": "similarity",
+    "crop_length": "similarity",
+    "label": "classification",
+    "target": "regression",
+    "tag_positions": "tagging",
+    "tags": "tagging",
+    "answer_span": "span",
+    "answer_places": "span",
+    "choice": "multiple_choice",
+    "choice_starts": "multiple_choice",
+}
+"""List columns that one head learns from; only encoder rows have those that hold no answers (see below)."""
+ANSWER_COLUMNS: Final = frozenset({
+    *("label", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
+})  # fmt: skip
+"""Columns that hold the answers of tasks; rows of every architecture may have them."""
+_POSITION_COLUMNS: Final = ("segment_starts",)
+"""Columns of choices that store positions in `input_ids`."""
+
+
+def head_tensors(
+    read: tuple[str, ...],
+    columns: Mapping[str, Column],
+    tensors: Mapping[str, Tensor],
+    ids: Int64,
+    lengths: Int64,
+    pad: int,
+) -> dict[str, Tensor]:
+    """Return the tensors of the columns above, int64 but for `target` and `answer_places`.
+
+    `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one. `answer_start` and
+    `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
+    `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], flat indices in B * T of the tokens
+    on both sides of each label's span, and `span_offset` [N], the label's position in it, -1 for a label outside of
+    spans. `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored
+    one, or the special tokens around a crop of the original row.
+
+    Args:
+        read: columns that the sets of the stream hold.
+        columns: those of this micro-batch; an absent column is empty in all rows.
+        tensors: of the batch, its labels among them.
+        ids: padded input ids [B, T].
+        lengths: tokens of each row [B].
+        pad: padding id.
+    """
+    empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
+    given = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
+    added: dict[str, Tensor] = {}
+    if "sentence_label" in read:
+        added["sentence_label"] = torch.from_numpy(one_a_row(given["sentence_label"], IGNORED))
+    if "label" in read:
+        added["label"] = torch.from_numpy(one_a_row(given["label"], IGNORED))
+    if "target" in read:
+        added["target"] = _scores(given["target"])
+    if "answer_span" in read:
+        added |= _answer_bounds(given["answer_span"], given["answer_places"], ids.shape)
+    if "span_starts" in read:
+        added |= _span_neighbors(given["span_starts"], given["span_lengths"], tensors["label_index"].numpy(), ids.shape)
+    # Second views of rows: stored ones, and crops of the row before masking, each [B, Tb] with lengths [B].
+    views = [pad_rows(given["input_ids_b"], pad)] if "input_ids_b" in read else []
+    if "crop_start" in read:
+        original = ids.astype(np.int64)
+        positions, rows = flatten(given["label_positions"])
+        original[rows, positions] = flatten(given["label_ids"])[0]
+        start, length = (one_a_row(given[name]) for name in ("crop_start", "crop_length"))
+        views.append(_crop(original, lengths, start, length, pad))
+    return added | _second_view(views, pad) if views else added
+
+
+def _scores(column: Column) -> Tensor:
+    """Return the score of each row [B], float32; NaN for rows without one."""
+    if not isinstance(column, Ragged):
+        return torch.from_numpy(column[:, 0].astype(np.float32))
+    scores = np.full(len(column), np.nan, np.float32)
+    scores[column.lengths > 0] = column.values
+    return torch.from_numpy(scores)
+
+
+def _answer_bounds(spans: Column, allowed_at: Column, shape: tuple[int, ...]) -> dict[str, Tensor]:
+    """Return first and last positions of answers [B], -100 in rows without, and the allowed positions [B, T]."""
+    ends, rows = flatten(spans)
+    bounds = np.full((shape[0], 2), IGNORED, np.int64)
+    bounds[rows[::2]] = ends.reshape(-1, 2)
+    allowed = np.zeros(shape, np.bool_)
+    positions, row = flatten(allowed_at)
+    allowed[row, positions] = True
+    return {
+        "answer_start": torch.from_numpy(bounds[:, 0].copy()),
+        "answer_end": torch.from_numpy(bounds[:, 1].copy()),
+        "answer_places": torch.from_numpy(allowed),
+    }
+
+
+def _span_neighbors(starts: Column, lengths: Column, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:
+    """Return both neighbors and the offset of each label, given the flat indices of labels [N] in B * T."""
+    first, rows = flatten(starts)
+    sizes, _ = flatten(lengths)
+    first = first + rows * shape[1]
+    # Spans as flat tokens: the offset of each in its span, and its index in B * T.
+    offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    index = np.repeat(first, sizes) + offset
+    table = np.zeros((3, shape[0] * shape[1]), np.int64)  # left neighbor, right neighbor, offset of every token
+    table[2] = -1
+    table[:, index] = np.repeat(first - 1, sizes), np.repeat(first + sizes, sizes), offset
+    return dict(zip(("span_left", "span_right", "span_offset"), torch.from_numpy(table[:, labels]), strict=True))
+
+
+def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int) -> tuple[Int64, Int64]:
+    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
+    sizes = np.where(length > 0, length + 2, 0)
+    # source [B, Tb]: the column of the original row that each position of the crop reads.
+    columns = np.arange(max(1, int(sizes.max())))
+    source = np.where(columns == 0, 0, columns + start[:, None])
+    source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
+    inside = columns < sizes[:, None]
+    view = np.take_along_axis(original, np.where(inside, source, 0), axis=1)
+    return np.where(inside, view, pad), sizes
+
+
+def _second_view(views: Sequence[tuple[Int64, Int64]], pad: int) -> dict[str, Tensor]:
+    """Merge views [B, Tb] with their lengths; each row has at most one."""
+    lengths: Int64 = np.sum([sizes for _, sizes in views], axis=0)
+    ids = np.full((len(lengths), max(view.shape[1] for view, _ in views)), pad, np.int64)
+    for view, sizes in views:
+        ids[sizes > 0, : view.shape[1]] = view[sizes > 0]
+    return {
+        "input_ids_b": torch.from_numpy(ids),
+        "position_ids_b": torch.arange(ids.shape[1]).expand(*ids.shape),
+        "lengths_b": torch.from_numpy(lengths),
+    }
+
+
+def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
+    """Return one row for each choice of each example, and `choices` [B] with `label` [B] of the examples, int64.
+
+    A model reads each choice as a row of its own. Rows are in the order of the examples, then of their choices. An
+    example without choices, which is filler, becomes one empty row with label -100.
+
+    Args:
+        columns: of examples: `input_ids` with all choices end to end, `choice_starts`, `choice`, and position columns.
+
+    Example (an example of two choices, and filler):
+        >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}
+        >>> columns = {name: Ragged.from_lists(rows, np.int64) for name, rows in lists.items()}
+        >>> rows, chosen = rows_of_choices(columns)
+        >>> [row.tolist() for row in rows["input_ids"]], chosen["choices"].tolist(), chosen["label"].tolist()
+        ([[7, 8], [9], []], [2, 1], [1, -100])
+    """
+    # Bounds of the rows in the flat ids: the starts of all choices, and of examples without any.
+    ids, offsets = _values_and_offsets(columns["input_ids"])
+    empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
+    starts, examples = flatten(columns.get("choice_starts", empty))
+    counts = np.bincount(examples, minlength=len(offsets) - 1)
+    filler = offsets[:-1][counts == 0]
+    begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, filler)))
+    rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
+    # Positions move from the example to the row that contains them.
+    for name in _POSITION_COLUMNS:
+        if name in columns:
+            positions, example = flatten(columns[name])
+            positions += offsets[:-1][example]
+            row = np.searchsorted(begins, positions, side="right") - 1
+            sizes = np.bincount(row, minlength=len(begins))
+            rows[name] = Ragged(positions - begins[row], np.concatenate(([0], np.cumsum(sizes))))
+    label = one_a_row(columns.get("choice", empty), IGNORED)
+    return rows, {"choices": torch.from_numpy(np.maximum(counts, 1)), "label": torch.from_numpy(label)}
+
+
+def _values_and_offsets(column: Column) -> tuple[Int64, Int64]:
+    """Return the flat values of a column, and where each row starts in them, [B + 1]."""
+    if isinstance(column, Ragged):
+        return column.values, column.offsets
+    return column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]

@@ -1,0 +1,254 @@
+"""Labels of a micro-batch: their positions, ids, weights and random bits, and the decoder inputs that predict them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, reduce
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.errors import IntegrityError
+from clozeline.model.loss import IGNORED
+from clozeline.pipeline.kernels.sampling import draw
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import ROLES, keyed_hash, mix
+from clozeline.train.data.stream.padding import expanded_positions, flatten, pad_rows, part_counts, restarting_positions
+from clozeline.train.data.stream.row_buffer import Column
+
+_STARTS: Final = "target_document_starts"
+
+
+def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+    """Return the labels that the columns store; rows with `previous` predict them one position earlier.
+
+    Raises:
+        IntegrityError: such a label is at position 0.
+    """
+    positions, rows = flatten(columns["label_positions"])
+    ids, _ = flatten(columns["label_ids"])
+    if previous is not False:
+        positions = positions - (previous if previous is True else previous[rows])
+        if len(positions) and positions.min() < 0:
+            raise IntegrityError("a label at position 0 cannot be predicted from the position before it (predict_from)")
+    return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+
+
+def tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
+    """Return the classes of words, labeled at the first token of each word."""
+    return stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
+
+
+def predicted_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
+    """Return the labels of permuted language modeling, and `rank` [B, T] from `prediction_order`.
+
+    The rank is 0 for context and r + 1 for the r-th prediction. A label is the token at its own position. Labels are
+    in the order of prediction.
+    """
+    positions, rows = flatten(columns["prediction_order"])
+    counts = np.bincount(rows, minlength=len(ids))
+    rank = np.zeros(ids.shape, np.int64)
+    rank[rows, positions] = 1 + np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return {
+        "rank": torch.from_numpy(rank),
+        "label_index": torch.from_numpy(rows * ids.shape[1] + positions),
+        "label_ids": torch.from_numpy(ids[rows, positions].astype(np.int64)),
+    }
+
+
+@lru_cache(maxsize=64)
+def _predicting(rows: int, width: int) -> Int64:
+    """Return the flat indices of all tokens but each row's last: they predict the next token. Shared, so copy it."""
+    return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
+
+
+def next_tokens(ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None) -> dict[str, Tensor]:
+    """Return next-token labels: token i, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    rows, width = ids.shape
+    if prefix is None and starts is None and int(lengths.min()) == width:
+        return {
+            "label_index": torch.from_numpy(_predicting(rows, width).copy()),
+            "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
+        }
+    # valid [B, T]: the tokens that are labels.
+    columns = np.arange(width)
+    first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
+    valid = (columns >= first[:, None]) & (columns < lengths[:, None])
+    if starts is not None:
+        valid &= starts == 0
+    index = np.flatnonzero(valid)
+    return {
+        "label_index": torch.from_numpy(index - 1),
+        "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
+    }
+
+
+def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return label weights [N] and what rows add to the divisor [B]; by default 1 and the row's number of labels."""
+    width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
+    rows = tensors["label_index"].numpy() // width
+    weights = np.ones(len(tensors["input_ids"]), np.float32)
+    counts = np.bincount(rows, minlength=len(tensors["lengths"]))
+    for name, values in (("label_weight", weights), ("label_count", counts)):
+        if name in columns:
+            column = columns[name]
+            if isinstance(column, Ragged):
+                values[column.lengths > 0] = column.values
+            else:
+                values[:] = column[:, 0]
+    return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
+
+
+def target_rows(
+    columns: Mapping[str, Column], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
+) -> dict[str, Tensor]:
+    """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
+
+    A target with a position in its source (MASS), `target_start`, keeps its positions, and the source token before it
+    opens the row. Where documents are kept apart, each is opened and its positions counted as if it were alone.
+
+    Args:
+        columns: `target_ids`; `target_start` and `target_document_starts` where there are any.
+        tensors: of the source: `input_ids` and `position_ids`.
+        begin: id that opens the rows, one for all or [B].
+        pad: id of padding.
+        apart: whether documents are kept apart.
+    """
+    # Shift the targets right, [B, T].
+    targets, lengths = pad_rows(columns["target_ids"], pad)
+    shape, in_order = targets.shape, np.arange(targets.shape[1])
+    valid = in_order < lengths[:, None]
+    inputs = np.empty_like(targets)
+    inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
+    positions, documents = None, None
+    # Open every document of a row, and restart its positions.
+    if apart:
+        starts = part_counts(columns[_STARTS], *shape) if _STARTS in columns else np.zeros(shape, np.int64)
+        documents = np.maximum(np.cumsum(starts, axis=1) - 1, 0)
+        starts[:, 0] = 1
+        rows, opened = np.nonzero(starts)
+        inputs[rows, opened] = np.broadcast_to(begin, shape[:1])[rows]
+        positions = restarting_positions(starts)
+    if "target_start" in columns:
+        positions = np.broadcast_to(in_order, shape) if positions is None else positions
+        positions = _align_with_source(inputs, columns, tensors, positions)
+    inputs[~valid] = pad
+    index = np.flatnonzero(valid)
+    decoder = _decoder_tensors(inputs, lengths, index, targets.reshape(-1)[index])
+    if positions is not None:
+        decoder["decoder_position_ids"] = torch.from_numpy(np.where(valid, positions, 0))
+    if documents is not None:
+        decoder["decoder_document_ids"] = torch.from_numpy(documents)
+    return decoder
+
+
+def _align_with_source(
+    inputs: Int64, columns: Mapping[str, Column], tensors: Mapping[str, Tensor], positions: Int64
+) -> Int64:
+    """Return the positions [B, T] of targets in their sources; write the source token before each into `inputs`."""
+    source, source_positions = tensors["input_ids"].numpy(), tensors["position_ids"].numpy()
+    # One target a row or document [N]: its start in the source, its row, and the column where the decoder opens it.
+    starts, row = flatten(columns["target_start"])
+    heads = np.zeros_like(starts)
+    if _STARTS in columns:
+        documents, in_row = flatten(columns[_STARTS])
+        heads[np.isin(row, in_row)] = documents[np.isin(in_row, row)]
+    # Open each target with the source token before it, unless it opens its text.
+    begins = source_positions[row, starts]
+    inside = np.flatnonzero(begins)
+    inputs[row[inside], heads[inside]] = source[row[inside], starts[inside] - 1]
+    # Shift the positions of every part by the offset that its first column has.
+    offsets = np.zeros_like(inputs)
+    offsets[row, heads] = begins
+    shifted: Int64 = positions + np.take_along_axis(offsets, np.arange(inputs.shape[1]) - positions, axis=1)
+    return shifted
+
+
+def masked_rows(
+    columns: Mapping[str, Column],
+    tensors: Mapping[str, Tensor],
+    lengths: Int64,
+    begin: int | Int64,
+    pad: int,
+    mask: int,
+) -> dict[str, Tensor]:
+    """Return decoder inputs for masked positions: the label of the position before, or [MASK] if it has none.
+
+    A row starts with `begin`; where documents are kept apart, so does each document.
+    """
+    # Write each label one column to the right, unless that leaves its row.
+    rows, width = tensors["input_ids"].shape
+    inputs = np.full((rows, width), mask, np.int64)
+    labels = stored_labels(columns, width)
+    index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
+    inside = index % width + 1 < np.repeat(lengths, width)[index]
+    inputs.reshape(-1)[index[inside] + 1] = ids[inside]
+    # opening [B, T]: the first position of each row or document.
+    opening = np.zeros((rows, width), np.bool_)
+    opening[:, 0] = True
+    documents = {}
+    if "document_ids" in tensors:
+        opening = tensors["position_ids"].numpy() == 0
+        documents = {"decoder_position_ids": tensors["position_ids"], "decoder_document_ids": tensors["document_ids"]}
+    inputs = np.where(opening, np.broadcast_to(np.asarray(begin), rows)[:, None], inputs)
+    inputs[np.arange(width) >= lengths[:, None]] = pad
+    return _decoder_tensors(inputs, lengths, index, ids) | documents
+
+
+def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
+    return {
+        "decoder_input_ids": torch.from_numpy(inputs),
+        "decoder_position_ids": expanded_positions(*inputs.shape),
+        "decoder_lengths": torch.from_numpy(np.maximum(lengths, 1)),
+        "label_index": torch.from_numpy(index),
+        "label_ids": torch.from_numpy(ids),
+    }
+
+
+def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:
+    """Return the inputs of a Hugging Face model: labels at every position, -100 where there is no loss.
+
+    Args:
+        tensors: of a `Batch`; filler rows have no labels.
+        next_token: whether the model itself shifts labels, as causal ones do: a label is at its own token then, not at
+            the token that predicts it.
+
+    Returns:
+        `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also `decoder_input_ids`, with
+        `labels` as long as they are.
+
+    Example, label 7 at position 1 of the only row of three tokens:
+        label_index [1], label_ids [7]    labels [-100, 7, -100]
+    """
+    ids = tensors["input_ids"].long()
+    mask = (torch.arange(ids.shape[1]) < tensors["lengths"][:, None]).long()
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    labeled = ids
+    if "decoder_input_ids" in tensors:
+        labeled = inputs["decoder_input_ids"] = tensors["decoder_input_ids"]
+    labels = torch.full_like(labeled, IGNORED)
+    labels.view(-1)[tensors["label_index"] + int(next_token)] = tensors["label_ids"]
+    labels[tensors["row_weight"] == 0] = IGNORED
+    return inputs | {"labels": labels}
+
+
+def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return random bits below 2^32 for each label [N], int64, by which a generator's replacement tokens are sampled.
+
+    They depend on the stored row and not on its batch, so ranks, micro-batches and padding change nothing.
+
+    Args:
+        seed: of the run.
+        step: of the optimizer; 0 in an evaluation.
+        origin: [B, 3]: set, stored block and row in it.
+        tensors: the batch, with `label_index` in the order of its rows.
+    """
+    parts = origin.astype(np.uint64)
+    base = np.full(len(parts), keyed_hash("generator", seed, step), np.uint64)
+    keys = reduce(lambda key, part: mix(key + part), parts.T, base)
+    rows = tensors["label_index"].numpy() // tensors["input_ids"].shape[1]
+    bits = draw(keys, ROLES, np.bincount(rows, minlength=len(parts))) >> np.uint64(32)
+    return torch.from_numpy(bits.astype(np.int64))

@@ -1,0 +1,128 @@
+"""Corruption in the stream: the same kernel that writes example sets, on each block of samples as it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, to_plain
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import NamedObjective, Objective, side_by_side
+from clozeline.pipeline.rows import ExampleBatch, SampleBatch
+from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
+from clozeline.pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts, canonical_sha256
+from clozeline.pipeline.shards.store import as_url
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class OnlineCorruption(NamedObjective):
+    """An entry of `data.corrupt`. The objective's own options are beside these keys."""
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """seed of corruption; default: that of the sample set"""
+
+
+def _as_list(value: Any) -> Any:
+    """Return a list of entries: one entry alone is a list of one, null an empty list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+OnlineEntries: TypeAlias = Annotated[
+    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
+]
+"""The configuration's key `data.corrupt`."""
+
+
+@plain_dataclass(frozen=True)
+class Corruption:
+    """An objective and its seed, as the stream calls them; variant = epoch."""
+
+    objective: Objective
+    seed: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The objective's options as plain data."""
+        options: dict[str, Any] = to_plain(self.objective.options)
+        return options
+
+    @property
+    def identity(self) -> str:
+        """Label and hash of everything that decides its examples, as states of a stream hold it."""
+        objective = self.objective
+        facts = [objective.name, objective.VERSION, objective.label, self.options, self.seed]
+        return f"{objective.label} {canonical_sha256(facts)[:16]}"
+
+    def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
+        """Return examples, and for each row 0 or the code of the reason why it was skipped."""
+        return self.objective.corrupt(samples, variants, self.seed)
+
+    def manifest(self, samples: Manifest) -> Manifest:
+        """Return the manifest that the stored examples would have, for checks and for batches."""
+        objective = self.objective
+        facts = ObjectiveFacts(
+            name=objective.name,
+            label=objective.label,
+            options=self.options,
+            architecture=objective.architecture,  # type: ignore[arg-type]
+            heads=objective.heads,
+            frame=FrameFacts(**asdict(objective.frame)),
+        )
+        columns = tuple(
+            ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
+            for spec in feature_columns(objective.features, objective.vocabulary.size)
+        )
+        # Not `model_copy`: it would carry over what the manifest has computed of the samples' columns.
+        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
+
+
+def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
+    """Return the corruption of a sample set: the only one of several objectives that reads such samples.
+
+    Raises:
+        ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
+    """
+    found, problem = [], None
+    for entry in entries:
+        try:
+            found.append(_bound(entry, shards))
+        except ConfigurationError as error:
+            problem = problem or error
+    if len(found) == 1:
+        return found[0]
+    if problem is not None and not found:
+        raise problem
+    raise ConfigurationError(
+        f"data.corrupt: {len(found)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
+        "grouping of its own"
+    )
+
+
+def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
+    manifest = shards.manifest
+    try:
+        vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+    except ConfigurationError as error:
+        if as_url(shards.path) is None:
+            raise
+        raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
+    objective = entry.build(vocabulary)
+    wanted = objective.grouping.entry()
+    grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
+    different = {key: (grouping.get(key), value) for key, value in wanted.items() if grouping.get(key) != value}
+    if different:
+        key, (have, want) = next(iter(different.items()))
+        raise ConfigurationError(
+            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
+            f"data.shards the folder group/{objective.grouping.label}/train"
+        )
+    seed = manifest.seed if entry.seed is None else entry.seed
+    return Corruption(objective, seed)

@@ -1,0 +1,219 @@
+"""The order of a stream in closed form: the row at a lane's position, and the position of a row.
+
+N rows in blocks of R are dealt to L lanes. A block is read by one lane; the blocks that do not fill a round of L, and
+the rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an
+epoch; fewer than L filler rows are in the epoch's last lane row. Pure arithmetic: no files, no torch.
+
+A *position* counts rows consumed per lane. A *logical block* has R rows: the full blocks of the files first, then
+pieces of R rows from the short last blocks of all files together. Fewer than R rows remain: the *rest*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError
+from clozeline.seeding import keyed_hash
+from clozeline.train.data.stream.permutation import FeistelPermutation, row_permutations
+
+
+def default_lanes(*global_batches: int) -> int:
+    """Return the default number of lanes: gcd(64, every global batch)."""
+    return gcd(64, *global_batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows `start .. stop` of a stored block."""
+
+    block: int
+    start: int
+    stop: int
+
+
+class LogicalBlocks:
+    """Logical blocks of a set as pieces of stored ones.
+
+    Args:
+        rows: rows of every stored block, in (shard, block) order.
+        block_rows: R; a stored block with fewer rows is a tail.
+    """
+
+    def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
+        self._rows = block_rows
+        self._full = np.flatnonzero(rows == block_rows)
+        self._tails = np.flatnonzero(rows < block_rows)
+        self._ends = np.cumsum(rows[self._tails], dtype=np.int64)
+
+    def pieces(self, block: int) -> list[Piece]:
+        """Return the stored pieces of a logical block, in row order."""
+        if block < len(self._full):
+            return [Piece(int(self._full[block]), 0, self._rows)]
+        start = (block - len(self._full)) * self._rows
+        stop = min(start + self._rows, int(self._ends[-1]) if len(self._ends) else 0)
+        pieces = []
+        while start < stop:
+            tail = int(np.searchsorted(self._ends, start, side="right"))
+            end, first = int(self._ends[tail]), int(self._ends[tail - 1]) if tail else 0
+            pieces.append(Piece(int(self._tails[tail]), start - first, min(end, stop) - first))
+            start = min(end, stop)
+        return pieces
+
+    def stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the stored block of rows of a logical block, and their numbers in it."""
+        pieces = self.pieces(block)
+        if len(pieces) == 1:
+            return np.full(len(rows), pieces[0].block), rows + pieces[0].start
+        starts = np.array([piece.start for piece in pieces])
+        ends = np.cumsum([piece.stop - piece.start for piece in pieces])
+        piece = np.searchsorted(ends, rows, side="right")
+        before = np.concatenate(([0], ends[:-1]))
+        return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
+
+    def logical(self, stored: int, row: int) -> tuple[int, int]:
+        """Return the logical block of a stored row, and its number in it."""
+        full = int(np.searchsorted(self._full, stored))
+        if full < len(self._full) and self._full[full] == stored:
+            return full, row
+        tail = int(np.searchsorted(self._tails, stored))
+        before = int(self._ends[tail - 1]) if tail else 0
+        block, row = divmod(before + row, self._rows)
+        return len(self._full) + block, row
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A stretch of lane rows during which every lane stays in its blocks: `length` positions from `start` on.
+
+    `skip` lane rows of the round come before: 0 unless the round was cut into parts.
+    """
+
+    epoch: int
+    number: int
+    start: int
+    length: int
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The rows that one reading of a logical block gives to some lanes: places `rows` of its shuffled order.
+
+    `slots` are their places among lanes x round length, lane by lane.
+    """
+
+    epoch: int
+    block: int
+    rows: NDArray[np.int64] | slice
+    slots: NDArray[np.int64] | slice
+
+
+class BlockOrder:
+    """The order of one set over L lanes.
+
+    Args:
+        name: the set's name in its manifest.
+        rows: N, at least 1.
+        block_rows: R.
+        seed: of the stream; corruption has its own.
+        lanes: L.
+
+    Example: 10 rows in blocks of 4 on 2 lanes give epochs of 5 lane rows: 4 of a normal round, 1 of the last.
+    """
+
+    def __init__(self, name: str, rows: int, block_rows: int, seed: int, lanes: int) -> None:
+        if rows < 1:
+            raise ConfigurationError(f"shard set '{name}' has no rows to stream")
+        if lanes < 1:
+            raise ConfigurationError(f"lanes must be at least 1, got {lanes}")
+        self._place = (seed, name, rows, block_rows, lanes)
+        self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
+        self.blocks, self.rest = divmod(rows, block_rows)
+        self.rounds, remaining = divmod(self.blocks, lanes)
+        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the last round's rows
+        self.lane_rows = -(-rows // lanes)
+        """P: lane rows of an epoch, filler included."""
+        self._permutation = lru_cache(maxsize=4)(self._make_permutation)
+
+    def key(self, purpose: str, epoch: int, block: int = 0) -> int:
+        """Return the 64-bit key of a choice."""
+        return keyed_hash(*self._place, purpose, epoch, block)
+
+    def block(self, epoch: int, place: int) -> int:
+        """Return the logical block at a place of the epoch's block order; the rest is always last."""
+        return self.blocks if place == self.blocks else self._permutation(epoch)(place)
+
+    def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
+        """Return the shuffled order of a logical block's rows."""
+        return self.row_orders(epoch, [block])[0]
+
+    def row_orders(self, epoch: int, blocks: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Return the shuffled orders of several logical blocks' rows; only the last block may be the rest."""
+        keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
+        full = len(blocks) - (blocks[-1] == self.blocks)
+        return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
+
+    def round_at(self, position: int, limit: int | None = None) -> Round:
+        """Return the round of a position; of a round with more than `limit` lane rows, the part of the position."""
+        epoch, q = divmod(position, self.lane_rows)
+        number = min(q // self.block_rows, self.rounds)
+        before = number * self.block_rows
+        length = self.block_rows if number < self.rounds else self.lane_rows - before
+        limit = limit or length
+        skip = (q - before) // limit * limit
+        return Round(epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip)
+
+    def loads(self, turn: Round, first: int, last: int) -> Iterator[Load]:
+        """Yield the loads of lanes `first .. last` in one round; each logical block once."""
+        if turn.number < self.rounds:
+            for lane in range(first, last):
+                start = (lane - first) * turn.length
+                block = self.block(turn.epoch, turn.number * self.lanes + lane)
+                rows = slice(turn.skip, turn.skip + turn.length)
+                yield Load(turn.epoch, block, rows, slice(start, start + turn.length))
+            return
+        lanes, t = np.arange(first, last)[:, None], np.arange(turn.skip, turn.skip + turn.length)
+        z = lanes * self._share + np.minimum(lanes, self._longer) + t
+        slots = np.flatnonzero(t < self._share + (lanes < self._longer))
+        places, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
+        blocks, starts = np.unique(places, return_index=True)
+        parts = zip(blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
+        for place, block_rows, targets in parts:  # empty where all rows of these lanes are filler
+            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), block_rows, targets)
+
+    def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
+        """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""
+        epoch, q = divmod(position, self.lane_rows)
+        if q < self.rounds * self.block_rows:
+            place, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
+        else:
+            t = q - self.rounds * self.block_rows
+            if t >= self._share + (lane < self._longer):
+                return None
+            place, i = divmod(lane * self._share + min(lane, self._longer) + t, self.block_rows)
+            place += self.rounds * self.lanes
+        block = self.block(epoch, place)
+        return epoch, block, int(self.row_order(epoch, block)[i])
+
+    def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
+        """Return the (lane, position) of a row of a logical block in an epoch: the inverse of `row`."""
+        i = int(np.flatnonzero(self.row_order(epoch, block) == row)[0])
+        place = block if block == self.blocks else self._permutation(epoch).inverse(block)
+        if place < self.rounds * self.lanes:
+            number, lane = divmod(place, self.lanes)
+            q = number * self.block_rows + i
+        else:
+            z = (place - self.rounds * self.lanes) * self.block_rows + i
+            longer = self._longer * (self._share + 1)
+            lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
+            lane, q = lane + self._longer * (z >= longer), self.rounds * self.block_rows + t
+        return lane, epoch * self.lane_rows + q
+
+    def _make_permutation(self, epoch: int) -> FeistelPermutation:
+        return FeistelPermutation(self.blocks, self.key("blocks", epoch))

@@ -1,0 +1,178 @@
+"""Turn ragged columns into padded matrices: rows padded on the right or left, and positions that restart in a row."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Ragged
+from clozeline.train.data.stream.row_buffer import Column
+
+LEFT_PADDED_COLUMNS: Final = frozenset(
+    {
+        *("input_ids", "prediction_order", "label_positions", "label_ids", "label_weight", "label_count"),
+        *("document_starts", "segment_starts", "label", "target", "tag_positions", "tags"),
+    }
+)
+"""Columns that left-padded rows may have; all others store positions counted from the start of the row."""
+_PER_POSITION: Final = ("input_ids", "position_ids", "type_ids", "document_ids", "rank")
+_CLASS_TYPE: Final = 2
+_AT_ONCE: Final = 32
+_LIMIT: Final = 1024  # prepared batches; bounds what is prepared for a stream whose position is then changed
+_FullTensors: TypeAlias = tuple[Tensor, Tensor, Tensor]
+
+
+@lru_cache(maxsize=64)
+def equal_lengths(rows: int, width: int) -> Int64:
+    """Return the lengths of equally long rows; shared by all batches, so read-only."""
+    return np.full(rows, width, np.int64)
+
+
+def expanded_positions(rows: int, width: int) -> Tensor:
+    """Return position ids 0 .. width-1 for every row; all rows share the memory of one."""
+    return torch.arange(width).expand(rows, width)
+
+
+def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
+    """Return rows as a matrix [B, longest], and their lengths [B]; the matrix has at least one position a row."""
+    if not isinstance(column, Ragged):
+        return column, equal_lengths(*column.shape)
+    lengths = column.lengths
+    width = max(1, int(lengths.max()))
+    matrix = np.full((len(column), width), pad, dtype)
+    matrix[np.arange(width) < lengths[:, None]] = column.values  # a mask selects in row order, as the values are
+    return matrix, lengths
+
+
+def flatten(column: Column) -> tuple[Int64, Int64]:
+    """Return all values [N] in row order, and the row of each value [N]."""
+    if isinstance(column, Ragged):
+        return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
+    return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
+
+
+def one_a_row(column: Column, missing: int = 0) -> Int64:
+    """Return the single value of each row [B]; `missing` for rows without one (filler)."""
+    values, rows = flatten(column)
+    scalars = np.full(len(column), missing, np.int64)
+    scalars[rows] = values
+    return scalars
+
+
+def start_marks(column: Column, rows: int, width: int) -> Int64:
+    """Return 1 where a part starts [rows, width]; an empty part that starts after the last position has no mark."""
+    values, row = flatten(column)
+    marks = np.zeros((rows, width + 1), np.int64)
+    marks[row, values] = 1
+    return marks[:, :width]
+
+
+def part_counts(column: Column, rows: int, width: int) -> Int64:
+    """Count the parts that start at each position [rows, width]; of several, all but the last are empty."""
+    values, row = flatten(column)
+    counts = np.bincount(row * (width + 1) + values, minlength=rows * (width + 1))
+    return counts.reshape(rows, width + 1)[:, :width]
+
+
+def restarting_positions(starts: Int64) -> Int64:
+    """Return position ids that restart at 0 with every part, from marks [rows, width]."""
+    columns = np.arange(starts.shape[1])
+    restarted: Int64 = columns - np.maximum.accumulate(np.where(starts > 0, columns, 0), axis=1)
+    return restarted
+
+
+def document_bounds(starts: Int64, lengths: Int64) -> Int64:
+    """Return where documents start in the flattened batch, and its end; a row's padding is a document of its own."""
+    marks = starts.copy()
+    marks[:, 0] = 1
+    padded = np.flatnonzero(lengths < starts.shape[1])
+    marks[padded, lengths[padded]] = 1
+    return np.append(np.flatnonzero(marks), marks.size)
+
+
+def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
+    """Number the part of each token from 0; padding has 0."""
+    numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
+    numbers[np.arange(width) >= lengths[:, None]] = 0
+    return numbers
+
+
+def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Move the padding of a batch from the end of its rows to their start, for XLNet (arXiv 1906.08237).
+
+    `left_padding` [B] counts the padding of each row. The last token, [CLS], gets the segment type 2.
+
+    Example:
+        >>> batch = {"input_ids": torch.tensor([[7, 8, 3, 4], [9, 3, 4, 0]]), "lengths": torch.tensor([4, 3])}
+        >>> moved = pad_left(batch)
+        >>> moved["input_ids"][1].tolist(), moved["type_ids"][1].tolist(), moved["left_padding"].tolist()
+        ([0, 9, 3, 4], [0, 0, 0, 2], [0, 1])
+    """
+    # The last token of each row, [CLS], has a segment type of its own.
+    rows, width = tensors["input_ids"].shape
+    lengths = tensors["lengths"].numpy()
+    types = tensors["type_ids"].numpy().copy() if "type_ids" in tensors else np.zeros((rows, width), np.int64)
+    types[np.arange(rows), lengths - 1] = _CLASS_TYPE
+    moved = {**tensors, "type_ids": torch.from_numpy(types)}
+    # Rotate each row of the [B, T] tensors to the right by its padding.
+    padding = width - lengths
+    source = (np.arange(width) - padding[:, None]) % width
+    for name in moved.keys() & _PER_POSITION:
+        moved[name] = torch.from_numpy(np.take_along_axis(moved[name].numpy(), source, axis=1))
+    moved["left_padding"] = torch.from_numpy(padding)
+    # Labels [N], flat indices into B * T, move with their row.
+    if "label_index" in tensors:
+        index = tensors["label_index"]
+        moved["label_index"] = index + moved["left_padding"][index // width]
+    if "document_ids" in tensors:  # position ids of padding continue those of the last document
+        bounds = document_bounds((moved["position_ids"].numpy() == 0).astype(np.int64), equal_lengths(rows, width))
+        moved["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
+        moved["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
+    return moved
+
+
+class FullRows:
+    """Position ids, lengths and weights of batches without padding or filler, made for many batches at once.
+
+    Each batch owns its memory, because its tensors belong to the caller. Creating them one by one would cost a small
+    batch a fifth of its time. Any thread may prepare, and any may take.
+
+    Example: after `prepare(2, 3, 1)`, `take(2, 3)` returns [[0, 1, 2], [0, 1, 2]], [3, 3] and [1.0, 1.0].
+    """
+
+    def __init__(self) -> None:
+        self._prepared: tuple[tuple[int, int], deque[_FullTensors]] = ((0, 0), deque())
+
+    def prepare(self, rows: int, width: int, batches: int) -> None:
+        """Make the tensors of `batches` batches [rows, width]; prepared ones of another shape are dropped."""
+        shape, prepared = self._prepared
+        if shape != (rows, width):
+            prepared = deque(maxlen=_LIMIT)
+            self._prepared = ((rows, width), prepared)
+        prepared.extend(_make_full(rows, width, batches))
+
+    def take(self, rows: int, width: int) -> _FullTensors:
+        """Return position ids [rows, width], lengths [rows] and weights of 1 [rows] of one batch."""
+        shape, prepared = self._prepared
+        if shape == (rows, width):
+            try:
+                return prepared.popleft()  # a single operation: another thread may take the last tensors
+            except IndexError:
+                pass
+        first, *others = _make_full(rows, width, _AT_ONCE)
+        self._prepared = ((rows, width), deque(others, maxlen=_LIMIT))
+        return first
+
+
+def _make_full(rows: int, width: int, batches: int) -> Iterator[_FullTensors]:
+    positions = torch.arange(width).repeat(batches, 1)[:, None].expand(-1, rows, -1)
+    lengths = torch.full((batches, rows), width)
+    return zip(positions.unbind(), lengths.unbind(), torch.ones(batches, rows).unbind(), strict=True)

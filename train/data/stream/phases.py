@@ -1,0 +1,199 @@
+"""The phases of the data: the shard sets that a stream reads, their shares, and where each phase ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Timeline
+from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
+
+_DIGEST_DIGITS = 32
+
+
+class Input(NamedTuple):
+    """A shard set, and the objective that corrupts its samples in the stream; None for examples."""
+
+    shards: ShardSet
+    corruption: Corruption | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the manifest of the examples that the stream reads or makes."""
+        manifest = self.shards.manifest
+        return manifest if self.corruption is None else self.corruption.manifest(manifest)
+
+    @property
+    def key(self) -> SourceKey:
+        """Return the identity of the input in phases and in saved states."""
+        manifest, corruption = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
+        digest = self.shards.digest[:_DIGEST_DIGITS]
+        return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, corruption)
+
+
+def phase_of(
+    sets: Sequence[ShardSet],
+    weights: Sequence[float] = (),
+    until_samples: int | None = None,
+    global_batch: int | None = None,
+    corruptions: Sequence[Corruption | None] = (),
+) -> Phase[Input]:
+    """Return a phase of shard sets; `corruptions`: of each set, or of none of them. The rest is as in `Phase`."""
+    inputs = tuple(Input(*pair) for pair in zip(sets, corruptions or (None,) * len(sets), strict=True))
+    return Phase(inputs, tuple(weights), until_samples, global_batch)
+
+
+def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Input]]:
+    """Return phases; a single set is one endless phase.
+
+    Raises:
+        ConfigurationError: there is no phase, or one without a set.
+    """
+    one = Input(data) if isinstance(data, ShardSet) else data
+    phases = [Phase((one,))] if isinstance(one, Input) else list(one)
+    if not phases or not all(phase.sources for phase in phases):
+        raise ConfigurationError("data: expected a shard set or more in every phase, got none")
+    return phases
+
+
+def distinct_inputs(phases: Sequence[Phase[Input]]) -> dict[SourceKey, Input]:
+    """Return the inputs of all phases, each once, in order of appearance; an input's place is its source number."""
+    inputs: dict[SourceKey, Input] = {}
+    for phase in phases:
+        for one in phase.sources:
+            inputs.setdefault(one.key, one)
+    return inputs
+
+
+def distinct_sets(phases: Sequence[Phase[Input]]) -> list[ShardSet]:
+    """Return the sets of all phases, each once, in order of appearance."""
+    sets: dict[tuple[str, str], ShardSet] = {}
+    for phase in phases:
+        for shards, _ in phase.sources:
+            sets.setdefault((shards.manifest.name, shards.digest), shards)
+    return list(sets.values())
+
+
+def set_labels(sets: Sequence[ShardSet]) -> list[str]:
+    """Return a name for each set; sets of one name and different content get their digests too."""
+    digests: dict[str, set[str]] = {}
+    for one in sets:
+        digests.setdefault(one.manifest.name, set()).add(one.digest)
+    names = [shards.manifest.name for shards in sets]
+    return [
+        name if len(digests[name]) == 1 else f"{name} ({shards.digest[:8]})"
+        for name, shards in zip(names, sets, strict=True)
+    ]
+
+
+def keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
+    """Return the phases as states hold them: keys instead of sets, and the counts that are drawn in a period.
+
+    Raises:
+        ConfigurationError: a set appears twice in one phase, or there is not one weight for each set.
+    """
+    keyed: list[Phase[Key]] = []
+    for phase in phases:
+        sources = tuple(one.key for one in phase.sources)
+        if len({(key.name, key.digest) for key in sources}) < len(sources):
+            names = [key.name for key in sources]
+            raise ConfigurationError(f"a shard set appears twice in one mixture ({names}): give it a larger weight")
+        if phase.weights and len(phase.weights) != len(sources):
+            raise ConfigurationError(f"weights: expected one for each of {len(sources)} sets, got {phase.weights}")
+        counts = tuple(map(float, phase.mixture().counts.tolist()))
+        keyed.append(Phase(sources, counts, phase.until_samples, phase.global_batch))
+    return keyed
+
+
+def plain_phases(phases: Sequence[Phase[Key]]) -> list[Any]:
+    """Return phases as plain data: sources, counts, end and global batch of each phase."""
+    return [
+        [[list(key) for key in phase.sources if not isinstance(key, int)], [int(count) for count in phase.weights],
+         phase.until_samples, phase.global_batch]
+        for phase in phases
+    ]  # fmt: skip
+
+
+def read_phases(plain: Any) -> list[Phase[Key]]:
+    """Return the phases from which `plain_phases` made plain data.
+
+    Raises:
+        ConfigurationError: the data is not of this form.
+    """
+    try:
+        return [
+            Phase(tuple(SourceKey(*key) for key in keys), tuple(map(float, counts)), until, global_batch)
+            for keys, counts, until, global_batch in plain
+        ]
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"stream state: data: expected the phases of a stream, got {plain!r}") from error
+
+
+def continued(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
+    """Return the phases of a stream that has read `samples` by `saved` and continues by `phases`.
+
+    If both are the same from this position on, return the saved ones. Else the phases that were read stay as they
+    were, and the first remaining phase begins at this position, so that no row is read twice or left out.
+    """
+    if _after(saved, samples) == _after(phases, samples):
+        return list(saved)
+    past: list[Phase[Key]] = []
+    start = 0
+    for phase in saved:
+        end = samples if phase.until_samples is None else min(samples, phase.until_samples)
+        if end > start:
+            past.append(replace(phase, until_samples=end))
+            start = end
+    return [*past, *_after(phases, samples)]
+
+
+def _after(phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
+    """Return the phases that end after a position."""
+    return [phase for phase in phases if phase.until_samples is None or phase.until_samples > samples]
+
+
+def describe(phases: Sequence[Phase[Input]]) -> str:
+    """Return the phases as text: sets, the shares that are drawn, ends and batches.
+
+    Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
+    """
+    return ", then ".join(_described(phase) for phase in phases)
+
+
+def _described(phase: Phase[Input]) -> str:
+    mixture = phase.mixture()
+    shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
+    sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards, _ in phase.sources]
+    text = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
+    text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
+    return text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
+
+
+def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
+    """Open the configured training sets, each once, and assign the objectives that corrupt their samples.
+
+    Raises:
+        ConfigurationError: a set of samples has no objective that reads it, or more than one; a set appears twice in a
+            mixture; there is not one weight for each set; or a phase does not end with a whole batch.
+    """
+    opened: dict[Path, ShardSet] = {}
+    phases = []
+    for phase in data.all_phases.values():
+        for path in phase.sets:
+            if path not in opened:
+                opened[path] = open_shards(path, options=data.store)
+        sets = tuple(opened[path] for path in phase.sets)
+        # A batch equal to the run's own is not recorded, so that naming it does not make another phase.
+        batch = None if phase.global_batch == data.global_batch else phase.global_batch
+        entries = phase.corrupt or data.corrupt
+        corruptions = tuple(
+            corruption_of(entries, one) if entries and one.manifest.kind == "samples" else None for one in sets
+        )
+        phases.append(phase_of(sets, phase.weights, phase.until_samples, batch, corruptions))
+    Timeline(keyed_phases(phases), data.lane_count, data.global_batch)
+    return tuple(phases)

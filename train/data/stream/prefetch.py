@@ -1,0 +1,158 @@
+"""Rows of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
+
+Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock. No worker processes,
+shared memory or locks between ranks are needed.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
+from dataclasses import dataclass
+from typing import Final
+
+from clozeline.arrays import Int64
+from clozeline.train.data.stream.buffer_pool import BufferPool
+from clozeline.train.data.stream.order import Load, Round
+from clozeline.train.data.stream.row_buffer import RowBuffer, Segment
+from clozeline.train.data.stream.source import Source
+from clozeline.train.data.stream.threads import LoaderThreads
+
+_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the calling thread
+
+
+@dataclass
+class _Pending:
+    """A round that is being loaded: its row buffer, and the loads that threads do."""
+
+    turn: Round
+    row_buffer: RowBuffer
+    loads: list[Future[None]]
+    finished: bool = False
+
+
+class Prefetcher:
+    """Rows of one set by lane row; the rounds after the last request are loaded ahead.
+
+    Args:
+        source: the set.
+        loaders: threads that load; None: load in the calling thread, when rows are requested.
+        ahead: rounds to load before they are requested.
+        end: lane rows from here on are filler (a finite pass); None: the set is endless.
+    """
+
+    def __init__(self, source: Source, loaders: LoaderThreads | None, ahead: int, end: int | None = None) -> None:
+        self.source = source
+        self._loaders = loaders
+        self._ahead = ahead if loaders is not None else 0
+        self._end = end
+        self._pending: dict[int, _Pending] = {}
+        self._pool = self._new_pool()
+        self._closed = False
+
+    def segments(self, position: int, count: int) -> list[Segment]:
+        """Load `count` lane rows from `position` on and return them; rounds that end before are dropped."""
+        self._drop_before(position)
+        segments, stop = [], position + count
+        while position < stop:
+            if self._end is not None and position >= self._end:
+                segments.append(Segment(self._filler(stop - position), 0, stop - position))
+                break
+            turn = self._round(position)
+            end = min(stop, turn.start + turn.length)
+            segments.append(Segment(self._loaded(turn), position - turn.start, end - turn.start))
+            position = end
+        return segments
+
+    def remaining(self, position: int) -> int:
+        """Return the lane rows from a position to the end of its round, without filler after the pass."""
+        turn = self._round(position)
+        return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
+
+    def clear(self) -> None:
+        """Drop all loaded rows with their memory, and cancel loads that have not begun."""
+        pending, self._pending = list(self._pending.values()), {}
+        self._pool = self._new_pool()
+        for item in pending:
+            for load in item.loads:
+                load.cancel()
+
+    def close(self) -> None:
+        """Drop all rows and refuse all later requests, also those of other threads."""
+        self._closed = True
+        self.clear()
+
+    def _new_pool(self) -> BufferPool:
+        """Return a pool for the rounds ahead, the round that is read, and one that batches still refer to."""
+        return BufferPool(self._ahead + 2)
+
+    def _round(self, position: int) -> Round:
+        return self.source.order.round_at(position, self.source.max_lane_rows)
+
+    def _drop_before(self, position: int) -> None:
+        for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
+            del self._pending[start]
+
+    def _loaded(self, turn: Round) -> RowBuffer:
+        """Wait for the rows of a round, after the loads of the rounds ahead are begun."""
+        item = self._begun(turn)
+        following = turn
+        for _ in range(self._ahead):
+            after = following.start + following.length
+            if self._end is not None and after >= self._end:
+                break
+            following = self._round(after)
+            self._begun(following)
+        if not item.finished:
+            try:
+                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # no error waits for a read that hangs
+                for load in done:
+                    load.result()
+            except BaseException:
+                self.clear()  # so that another request reads again
+                raise
+            item.row_buffer.finish()
+            item.finished = True
+        return item.row_buffer
+
+    def _begun(self, turn: Round) -> _Pending:
+        """Begin the loads of a round unless they have begun; without threads they are done on return."""
+        self._refuse_closed()
+        if turn.start not in self._pending:
+            item = _Pending(turn, self._new_buffer(turn.length), [])
+            loads = list(self.source.order.loads(turn, *self.source.lanes))
+            for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
+                orders = self.source.order.row_orders(turn.epoch, [load.block for load in group])
+                for load, order in zip(group, orders, strict=True):
+                    rows = order[load.rows].copy()  # a view would keep the orders of the whole group
+                    task = (load, rows, item.row_buffer)
+                    if self._loaders is None:
+                        self._run(*task)
+                    else:
+                        item.loads.append(self._loaders.submit(self._run, *task))
+            self._pending[turn.start] = item
+            self._refuse_closed()  # another thread may have called `close` before these loads were recorded
+        return self._pending[turn.start]
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            self.clear()
+            raise CancelledError
+
+    def _run(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
+        stats = self.source.stats
+        with stats.lock:
+            stats.in_flight += 1
+        try:
+            self.source.fill(load, order, row_buffer)
+        finally:
+            with stats.lock:
+                stats.in_flight -= 1
+
+    def _new_buffer(self, length: int) -> RowBuffer:
+        first, last = self.source.lanes
+        return RowBuffer(last - first, length, self.source.columns, self._pool)
+
+    def _filler(self, length: int) -> RowBuffer:
+        row_buffer = self._new_buffer(length)
+        row_buffer.finish()
+        return row_buffer

@@ -1,0 +1,183 @@
+"""The place of every row in a stream, in closed form, for the stream, tools and tests; no block is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import ShardSet
+from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
+from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.phases import Input, continued, distinct_inputs, keyed_phases, set_labels
+
+Int64 = NDArray[np.int64]
+
+
+class Visit(NamedTuple):
+    """One time that a row is read.
+
+    Args:
+        source: number of its source.
+        lane: that reads it.
+        position: lane row of the stream.
+        epoch: of the set.
+        stored: block, over all shards, and row in it; None: a filler row.
+    """
+
+    source: int
+    lane: int
+    position: int
+    epoch: int
+    stored: tuple[int, int] | None
+
+
+class ReadingOrder:
+    """The order in which the rows of some sets are read.
+
+    Args:
+        phases: what is read until when.
+        seed: of the order.
+        lanes: equal parts of a global batch.
+        global_batch: rows of a step where a phase does not say.
+
+    Raises:
+        ConfigurationError: the phases contradict each other, or a set is empty.
+    """
+
+    def __init__(self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int) -> None:
+        inputs = distinct_inputs(phases)
+        self.keys, self.inputs = list(inputs), list(inputs.values())
+        self.lanes, self.global_batch = lanes, global_batch
+        self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
+        self.phases = keyed_phases(phases)
+        """The phases as states hold them."""
+        self.timeline = Timeline(self.phases, lanes, global_batch)
+
+    @property
+    def sets(self) -> list[ShardSet]:
+        """The set of each source."""
+        return [one.shards for one in self.inputs]
+
+    @cached_property
+    def blocks(self) -> list[LogicalBlocks]:
+        """The blocks of each source as its order counts them."""
+        return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
+
+    def continued(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
+        """Return the order of a stream that has read `samples` by saved phases, and continues by these."""
+        new = copy(self)
+        new.phases = continued(saved, self.phases, samples)
+        new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
+        return new
+
+    def number(self, key: SourceKey | int) -> int | None:
+        """Return the number of a source; None where a former phase read it and it is not open any more."""
+        return self._numbers.get(key)
+
+    def names(self, stretch: Stretch) -> list[str]:
+        """Return the names of a stretch's sources, with the digest where several sets have the same one."""
+        labels = set_labels(self.sets)
+        names = [str(key) if isinstance(key, int) else key.name for key in stretch.sources]
+        opened = [self.number(key) for key in stretch.sources]
+        return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
+
+    def stretch(self, position: int, count: int = 1) -> Stretch:
+        """Return the stretch of `count` lane rows from a position on, whose sources are open.
+
+        Raises:
+            ConfigurationError: they belong to two phases, or a former phase read sets that are not configured now.
+        """
+        stretch = self.timeline.at(position, count)
+        if not self._numbers.keys() >= set(stretch.sources):
+            absent = [
+                name for key, name in zip(stretch.sources, self.names(stretch), strict=True) if key not in self.keys
+            ]
+            raise ConfigurationError(
+                f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, which the "
+                "configuration no longer names"
+            )
+        return stretch
+
+    def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
+        """Return the source and the lane row that each lane reads, both of shape [lanes, count]."""
+        stretch = self.stretch(position, count)
+        lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
+        drawn = stretch.drawn(lanes, positions)
+        rows = np.empty_like(drawn)
+        for k in np.unique(drawn).tolist():
+            mine = drawn == k
+            rows[mine] = stretch.rows(k, lanes, positions)[mine]
+        return np.array([self._numbers[key] for key in stretch.sources])[drawn], rows
+
+    def origins(self, position: int, count: int) -> Int64:
+        """Return the origin [lanes x count, 3] (source, stored block, row) of a global batch; -1 for filler."""
+        sources, rows = self.cells(position, count)
+        origin = np.full((self.lanes, count, 3), -1, np.int64)
+        for source in np.unique(sources).tolist():
+            lane, at = np.nonzero(sources == source)
+            origin[lane, at] = self._origins(source, lane, rows[lane, at], count)
+        return origin.reshape(-1, 3)
+
+    def visits(self, position: int, count: int) -> list[Visit]:
+        """Return the rows of a global batch in their order, with epochs."""
+        sources, rows = self.cells(position, count)
+        return [
+            self._visit(source, place // count, position + place % count, row)
+            for place, (source, row) in enumerate(zip(sources.ravel().tolist(), rows.ravel().tolist(), strict=True))
+        ]
+
+    def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
+        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        key = self.keys[source]
+        lane, lane_row = self.orders[source].where(*self.blocks[source].logical(*stored), epoch)
+        for stretch in self.timeline.stretches:
+            if (k := stretch.index_of(key)) is not None:
+                position = stretch.position(k, lane, lane_row)
+                if position is not None:
+                    number = self.number(stretch.sources[k])
+                    return Visit(source if number is None else number, lane, position, epoch, stored)
+        return None
+
+    def epochs(self, source: int, position: int) -> int:
+        """Return how many epochs of a set have begun before a position."""
+        read = 0
+        for stretch in self.timeline.stretches:
+            if (k := stretch.index_of(self.keys[source])) is not None and stretch.start < position:
+                stop = position if stretch.stop is None else min(position, stretch.stop)
+                read = int(stretch.rows(k, np.arange(self.lanes), np.array([stop])).max())
+        return -(-read // self.orders[source].lane_rows)
+
+    @cached_property
+    def _numbers(self) -> dict[SourceKey | int, int]:
+        return {key: number for number, key in enumerate(self.keys)}
+
+    def _visit(self, source: int, lane: int, position: int, lane_row: int) -> Visit:
+        order = self.orders[source]
+        place = order.row(lane, lane_row)
+        if place is None:
+            return Visit(source, lane, position, lane_row // order.lane_rows, None)
+        epoch, logical, row = place
+        blocks, rows = self.blocks[source].stored(logical, np.array([row]))
+        return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
+
+    def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
+        """Return the origins of single lane rows of the given lanes, by tables of at most `limit` lane rows."""
+        order, blocks = self.orders[source], self.blocks[source]
+        origin = np.full((len(rows), 3), -1, np.int64)
+        remaining = np.ones(len(rows), np.bool_)
+        while remaining.any():
+            turn = order.round_at(int(rows[remaining].min()), limit)
+            here = remaining & (rows < turn.start + turn.length)
+            table = np.full((self.lanes * turn.length, 3), -1, np.int64)
+            for load in order.loads(turn, 0, self.lanes):
+                stored, row = blocks.stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
+                table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
+            origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
+            remaining &= ~here
+        return origin

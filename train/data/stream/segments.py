@@ -1,0 +1,67 @@
+"""Per-token tensors of segments: segment or mode type, language, and positions that restart with every segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.arrays import Bool, Int64
+from clozeline.train.data.stream.padding import flatten, part_numbers, restarting_positions, start_marks
+from clozeline.train.data.stream.row_buffer import Column
+
+_TYPES_OF_MODE: Final = np.array([0, 2, 3, 4])
+_PREFIX_MODE: Final = 3
+
+
+def segment_tensors(
+    columns: Mapping[str, Column], lengths: Int64, width: int, restarts: bool | Bool
+) -> dict[str, Tensor]:
+    """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
+
+    `type_ids` number the segment of each token. `languages` is the code of its language: a row stores one code, or one
+    a segment. `position_ids` restart at 0 with every segment.
+
+    Args:
+        columns: of a micro-batch.
+        lengths: tokens of each row [B].
+        width: T.
+        restarts: rows whose positions restart; there are no `position_ids` if no row's do.
+    """
+    numbers = np.zeros((len(lengths), width), np.int64)
+    tensors = {}
+    if "segment_starts" in columns:
+        numbers = part_numbers(columns["segment_starts"], lengths, width)
+        tensors["type_ids"] = torch.from_numpy(numbers)
+        if np.any(restarts):
+            marks = start_marks(columns["segment_starts"], *numbers.shape) * np.reshape(restarts, (-1, 1))
+            tensors["position_ids"] = torch.from_numpy(restarting_positions(marks))
+    if "languages" in columns:
+        tensors["languages"] = torch.from_numpy(_codes(columns["languages"], numbers))
+    return tensors
+
+
+def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
+    """Return the segment types that mark UniLM's modes of attention (arXiv 1905.03197 §2.1).
+
+    The segment number in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0 on
+    padding.
+    """
+    columns = np.arange(width)
+    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None]))
+    types[columns >= lengths[:, None]] = 0
+    return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
+
+
+def _codes(column: Column, numbers: Int64) -> Int64:
+    """Return the code of each token's segment; 0 in rows without codes, which are filler."""
+    # table [B, most codes in a row]: the codes of each row, in order of its segments.
+    codes, rows = flatten(column)
+    counts = np.bincount(rows, minlength=len(numbers))
+    table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)
+    table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
+    by_token: Int64 = np.take_along_axis(table, np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1), axis=1)
+    return by_token

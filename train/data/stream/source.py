@@ -1,0 +1,190 @@
+"""One shard set of a stream: its order, this rank's lanes, and how its blocks are read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import ExampleBatch, Rows
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.shards.columns import cut
+from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece
+from clozeline.train.data.stream.row_buffer import RowBuffer
+
+Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
+"""Online corruption: from rows and a variant for each to examples and, for each, 0 or the reason of a skip."""
+OnDamaged: TypeAlias = Literal["raise", "skip"]
+_REREADS: Final = 2
+_PAUSE_S: Final = 0.05
+_FACTS: Final = 64  # bytes of a row beside its columns: origin, weight, start and length of lists
+
+
+@dataclass
+class StreamStats:
+    """Counters of all sets of a stream since it was opened."""
+
+    blocks: int = 0
+    bytes: int = 0
+    in_flight: int = 0
+    skipped_blocks: int = 0
+    skipped_rows: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One set of a stream, with the settings by which its blocks are loaded.
+
+    Args:
+        shards: the set.
+        number: of the set among those of the stream.
+        order: of its rows over the lanes of all ranks.
+        blocks: its blocks as the order counts them.
+        lanes: first lane of this rank, and the first after its last one.
+        columns: list columns that are delivered.
+        transform: online corruption of samples.
+        stats: of the stream.
+        memory_bytes: limit for the rows that are loaded at once.
+        on_damaged: `raise`, or `skip`: filler takes the place of rows that cannot be read; no other row moves.
+        max_damaged_fraction: share of the set's blocks that may be skipped; one more ends the stream.
+    """
+
+    shards: ShardSet
+    number: int
+    order: BlockOrder
+    blocks: LogicalBlocks
+    lanes: tuple[int, int]
+    columns: Sequence[str]
+    transform: Transform | None
+    stats: StreamStats
+    memory_bytes: int
+    on_damaged: OnDamaged
+    max_damaged_fraction: float
+    buffers: list[bytearray] = field(default_factory=list)
+    """Memory of finished reads, for later reads: fresh memory costs a page fault for every 4 KiB."""
+    skipped: set[int] = field(default_factory=set)
+    """Damaged blocks that were skipped since the stream was opened."""
+
+    @cached_property
+    def max_lane_rows(self) -> int | None:
+        """Return the lane rows of a round that may be loaded at once; None: all."""
+        first, last = self.lanes
+        return rows_at_once(self.shards, last - first, self.order.lane_rows, self.memory_bytes)
+
+    def origin(self, block: int, order: Int64) -> Int64:
+        """Return the origin of rows of a logical block: source, stored block and row, shape [n, 3]."""
+        origin = np.empty((len(order), 3), np.int64)
+        origin[:, 0] = self.number
+        origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
+        return origin
+
+    def fill(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
+        """Read a logical block and place the rank's rows of it.
+
+        Args:
+            load: the block, and the slots of its rows.
+            order: rows of the block in the order of the slots.
+            row_buffer: the buffer to fill.
+        """
+        pieces = self.blocks.pieces(load.block)
+        buffer = self._buffer()
+        parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
+        slots, origin = load.slots, self.origin(load.block, order)
+        if any(part is None for part in parts):
+            kept, order = _without(pieces, parts, order)
+            origin, slots = origin[kept], np.arange(len(row_buffer.weight))[slots][kept]
+        readable = [part for part in parts if part is not None]
+        if readable and len(order):
+            rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
+            if self._place(load, row_buffer, rows, slots, order, origin):
+                self.buffers.append(buffer)
+
+    def _place(
+        self,
+        load: Load,
+        row_buffer: RowBuffer,
+        rows: Rows,
+        slots: Int64 | slice,
+        order: Int64,
+        origin: Int64,
+    ) -> bool:
+        weight = np.ones(len(order), np.float32)
+        if len(order) < len(rows):  # rows of other lanes and of later parts are dropped before the work on them
+            rows, order = rows.take(order), np.arange(len(order))
+        if self.transform is not None:
+            variants = np.full(len(rows), load.epoch % 65536, np.uint16)
+            rows, skips = self.transform(rows, variants)
+            weight = (skips[order] == 0).astype(np.float32)
+            with self.stats.lock:
+                self.stats.skipped_rows += int(len(weight) - weight.sum())
+        return row_buffer.place(slots, rows.columns, order, weight, origin) and self.transform is None
+
+    def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
+        """Read the rows of a piece, which may be views of `buffer`; None for a skipped block."""
+        if piece.block in self.shards.quarantined or piece.block in self.skipped:
+            return None
+        columns = self.columns if self.transform is None else None
+        for attempt in range(_REREADS + 1):
+            try:
+                rows = self.shards.read_block(piece.block, buffer, columns)
+                break
+            except DamagedBlock as error:
+                if attempt == _REREADS:
+                    if self.on_damaged == "raise":
+                        raise
+                    self._skip(piece.block, error)
+                    return None
+                time.sleep(_PAUSE_S * (attempt + 1))
+        with self.stats.lock:
+            self.stats.blocks += 1
+            self.stats.bytes += int(self.shards.index.length[piece.block])
+        whole = piece.start == 0 and piece.stop == len(rows)
+        return rows if whole else cut(rows, piece.start, piece.stop)
+
+    def _skip(self, block: int, error: DamagedBlock) -> None:
+        """Record a damaged block as skipped."""
+        with self.stats.lock:
+            skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
+            if skipped > limit * blocks:
+                got = f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
+                raise DamagedBlock(error.shard, error.block, error.expected, got) from error
+            self.stats.skipped_blocks += skipped - len(self.skipped)
+            self.skipped.add(block)
+
+    def _buffer(self) -> bytearray:
+        try:  # no test before: another thread may take the last buffer after it
+            return self.buffers.pop()
+        except IndexError:
+            return self.shards.buffer()
+
+
+def _without(pieces: Sequence[Piece], parts: Sequence[Rows | None], order: Int64) -> tuple[Int64, Int64]:
+    """Return the places in `order` whose rows could be read, and the places of those rows among all rows read."""
+    present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
+    where = np.cumsum(present) - 1
+    kept = np.flatnonzero(present[order])
+    return kept, where[order[kept]]
+
+
+def rows_at_once(shards: ShardSet, lanes: int, lane_rows: int, budget: int) -> int | None:
+    """Return the lane rows of a round that may be loaded at once; None: all of them.
+
+    Args:
+        shards: the set.
+        lanes: of the rank.
+        lane_rows: of an epoch; a round has at most that number.
+        budget: bytes for the rows that are loaded at once.
+
+    Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
+    """
+    row_bytes = shards.manifest.max_block_bytes // int(shards.index.rows.max()) + _FACTS
+    fitting = max(1, budget // (lanes * row_bytes))
+    return None if fitting >= min(shards.manifest.block_rows, lane_rows) else fitting

@@ -1,0 +1,362 @@
+"""The stream: shards in, global batches out, exact to the sample.
+
+The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes, phases, position): the
+same for every world size, micro-batch and number of threads. All state is one integer, the samples consumed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError, StateMismatch, StreamError
+from clozeline.pipeline.shards import ShardSet
+from clozeline.train.data.stream.batch_builder import Assembly, Batches, Builder, Collator
+from clozeline.train.data.stream.collate import Batch, Collate
+from clozeline.train.data.stream.mixture import Phase, Timeline
+from clozeline.train.data.stream.order import default_lanes
+from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
+from clozeline.train.data.stream.prefetch import Prefetcher
+from clozeline.train.data.stream.reading_order import ReadingOrder
+from clozeline.train.data.stream.source import OnDamaged, Source, StreamStats, Transform
+from clozeline.train.data.stream.threads import LoaderThreads
+
+_FORMAT: Final = 2
+TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
+
+
+class Stream:
+    """One rank's part of an endless, shuffled stream of micro-batches.
+
+    Args:
+        data: a shard set, an `Input` (a sample set with the objective that corrupts it), or phases of mixtures of them.
+        rank: of this process.
+        world_size: number of data-parallel processes; divides `lanes`.
+        lanes: equal streams that a global batch is made of; part of the order, so choose a multiple of every world
+            size ever wanted. None: gcd(64, global_batch).
+        seed: of the order.
+        global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
+        micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
+        transform: online corruption of sample sets for which a phase names none, applied to every block as it is
+            loaded; variant = epoch mod 65536.
+        collate: builds tensors; default: the rules of the first set's manifest.
+        io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
+            the same order.
+        prefetch_blocks: blocks a lane loads ahead.
+        token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
+        by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
+        on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
+        max_damaged_fraction: share of a set's blocks that may be skipped.
+        pin: put tensors into page-locked memory.
+        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for every part
+            of a round; that is slow, but nothing moves.
+
+    Raises:
+        ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
+    """
+
+    def __init__(
+        self,
+        data: ShardSet | Input | Sequence[Phase[Input]],
+        *,
+        rank: int,
+        world_size: int,
+        seed: int,
+        global_batch: int,
+        micro_batch: int,
+        lanes: int | None = None,
+        transform: Transform | None = None,
+        collate: Collator | None = None,
+        io_threads: int = 2,
+        prefetch_blocks: int = 1,
+        token_dtype: TokenDtype = "int64",
+        by_length: bool = False,
+        on_damaged: OnDamaged = "raise",
+        max_damaged_fraction: float = 1e-4,
+        pin: bool = False,
+        memory_bytes: int = 8 << 30,
+    ) -> None:
+        self.lanes = default_lanes(global_batch) if lanes is None else lanes
+        self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
+        self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
+        for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
+            if number < 0:
+                raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
+        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_damaged", on_damaged, OnDamaged)):
+            if word not in get_args(kind):
+                raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
+        phases = as_phases(data)
+        self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
+        """Order in which lanes read rows."""
+        sets = self.reading.sets
+        if collate is None:
+            collate = Collate.from_manifests([one.manifest for one in self.reading.inputs], token_dtype)
+        self._stats = StreamStats()
+        budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
+        self.sources = [
+            Source(
+                shards=one.shards,
+                number=number,
+                order=order,
+                blocks=blocks,
+                lanes=self._rank_lanes,
+                columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
+                transform=(one.corruption or transform) if one.shards.manifest.kind == "samples" else None,
+                stats=self._stats,
+                memory_bytes=budget,
+                on_damaged=on_damaged,
+                max_damaged_fraction=max_damaged_fraction,
+            )
+            for number, (one, order, blocks) in enumerate(
+                zip(self.reading.inputs, self.reading.orders, self.reading.blocks, strict=True)
+            )
+        ]
+        self.order = self.sources[0].order
+        """Order of the first set."""
+        if rank == 0:
+            _tell_of_parts(self.sources, memory_bytes)
+        self._lane_rows(global_batch)
+        for stretch in self.timeline.stretches:
+            self._lane_rows(stretch.global_batch)
+        if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
+            raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
+        longest = max(1, *(shards.manifest.max_length for shards in sets))
+        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32"}
+        self._assembly = Assembly(collate, micro_batch, longest, types, by_length, pin)
+        self._prefetch = prefetch_blocks
+        self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
+        self._position = 0
+        self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
+        self._process = os.getpid()
+        self._closed = False
+        self._release: weakref.finalize[..., Stream] | None = None
+        self._finalize()
+
+    @property
+    def timeline(self) -> Timeline:
+        """The phases."""
+        return self.reading.timeline
+
+    @property
+    def samples(self) -> int:
+        """Samples consumed so far, over all ranks."""
+        return self._position * self.lanes
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Samples of one epoch of the first set, the fewer than `lanes` filler rows at its end included."""
+        return self.order.lane_rows * self.lanes
+
+    def set_position(self, samples: int) -> None:
+        """Go on from here: a whole number of rows of every lane."""
+        position = self._lane_row(samples)
+        self._check_open()
+        self._batches.stop()
+        self._position = position
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the batches *returned*, the same on every rank; batches loaded ahead do not count."""
+        return {
+            "samples": self.samples,
+            "seed": self.seed,
+            "lanes": self.lanes,
+            "data": plain_phases(self.reading.phases),
+            "format": _FORMAT,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], allow_changed: Collection[str] = ()) -> None:
+        """Continue from a saved state, before the first step or after any.
+
+        Args:
+            state: what `state_dict` gave.
+            allow_changed: keys that may differ: `seed`, or `data`. With other sets, weights, objectives or phases the
+                phases that were read stay as they were, and those of this stream begin at the state's position.
+
+        Raises:
+            StateMismatch: a key differs, or is absent.
+            ConfigurationError: `samples` is not a position, or a phase of this stream ends within a global batch.
+        """
+        for field, value in self.state_dict().items():
+            if field not in state:
+                raise StateMismatch(field, None, value)
+            if field not in ("samples", "data") and field not in allow_changed and state[field] != value:
+                raise StateMismatch(field, state[field], value)
+        if not isinstance(state["samples"], int):
+            raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
+        samples = self._lane_row(state["samples"]) * self.lanes
+        reading = self.reading.continued(read_phases(state["data"]), samples)
+        if "data" not in allow_changed and plain_phases(reading.phases) != state["data"]:
+            raise StateMismatch("data", state["data"], plain_phases(self.reading.phases))
+        self.set_position(samples)
+        if reading.phases != self.reading.phases:
+            self.reading = reading
+            self._batches = Batches(reading, self.sources, self._assembly, self._loaders, self._prefetch)
+            self._finalize()
+
+    def next_step(self, global_batch: int | None = None) -> list[Batch]:
+        """Return the rank's micro-batches of the next global batch.
+
+        Args:
+            global_batch: samples of this step over all ranks, may change from step to step; None: the phase's, or the
+                stream's own.
+
+        Raises:
+            DamagedBlock: a block that these batches need is not what it should be; asking again reads again.
+            StreamError: the stream is closed, or this is a forked process.
+        """
+        self._check_open()
+        count = None if global_batch is None else self._lane_rows(global_batch)
+        try:
+            batches = self._batches.take(self._position, count)
+            self._position = batches[-1].samples // self.lanes
+        except BaseException:
+            self._batches.stop()  # so that asking again builds again, from this very batch on
+            raise
+        return batches
+
+    def __iter__(self) -> Iterator[list[Batch]]:
+        """Yield steps without end; an iterator continues at the stream's position, also after a change of it."""
+        while True:
+            yield self.next_step()
+
+    def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
+        """Yield every row of the first set once: order of epoch 0, variant 0, filler up to a whole global batch.
+
+        Every rank gets the same number of steps. The stream's own position does not move.
+
+        Args:
+            global_batch: samples of a step over all ranks; None: the stream's own.
+            steps: their limit; nothing is loaded for later steps. None: the whole set.
+        """
+        size = self.global_batch if global_batch is None else global_batch
+        count = self._lane_rows(size)
+        end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
+        self._check_open()
+        prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
+        first = self.reading.inputs[0]
+        phase = Phase((first,))
+        reading = ReadingOrder([phase], self.seed, self.lanes, size)
+        builder = Builder(reading, [prefetcher], self._assembly, 0)
+        try:
+            while builder.position < end:
+                self._check_open()
+                yield from builder()
+        finally:
+            prefetcher.clear()
+
+    def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
+        """Return the origin [global batch, 3] (source, stored block, row) of a batch, without reading a block.
+
+        Raises:
+            ConfigurationError: no such batch begins there.
+        """
+        position = self._lane_row(samples)
+        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
+        return self.reading.origins(position, count)
+
+    def stats(self) -> dict[str, float]:
+        """Return counters: seconds waited for data, blocks and bytes read, loads in flight, skipped blocks and rows.
+
+        Sets that are read from a store add its requests, retries and cache hits.
+        """
+        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
+        for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
+            counters[name] = getattr(self._stats, name)
+        for source in self.sources:
+            for name, value in source.shards.stats().items():
+                counters[name] = counters.get(name, 0) + value
+        return counters
+
+    def close(self) -> None:
+        """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
+        if self._release is not None:
+            self._release.detach()
+        if not self._closed and self._process == os.getpid():
+            self._batches.stop()
+            if self._loaders is not None:
+                self._loaders.close()
+            for source in self.sources:
+                source.shards.release()
+        self._closed = True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _finalize(self) -> None:
+        """End the threads when the stream is dropped without `close`; they hold no reference to it."""
+        if self._release is not None:
+            self._release.detach()
+        self._release = weakref.finalize(self, _release, self._process, self._batches, self._loaders)
+        self._release.atexit = False
+
+    def _check_open(self) -> None:
+        if self._process != os.getpid():
+            raise StreamError(
+                f"the stream belongs to process {self._process}, this is {os.getpid()}: threads do not survive a fork; "
+                "open the stream after forking"
+            )
+        if self._closed:
+            raise StreamError("the stream is closed")
+
+    def _lane_row(self, samples: int) -> int:
+        """Return the position in lane rows of a position in samples."""
+        if samples < 0 or samples % self.lanes:
+            raise ConfigurationError(
+                f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            )
+        return samples // self.lanes
+
+    def _lane_rows(self, global_batch: int) -> int:
+        """Return the lane rows of a global batch; check that all numbers divide."""
+        if global_batch < 1 or global_batch % self.lanes:
+            raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
+        first, last = self._rank_lanes
+        share = global_batch // self.lanes * (last - first)
+        if self.micro_batch < 1 or share % self.micro_batch:
+            raise ConfigurationError(
+                f"micro_batch {self.micro_batch} does not divide this rank's {share} of {global_batch} samples"
+            )
+        return global_batch // self.lanes
+
+
+def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
+    """Return the first lane of a rank, and the first lane after it."""
+    if not 0 <= rank < world_size or lanes % world_size:
+        allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
+        raise ConfigurationError(
+            f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
+        )
+    share = lanes // world_size
+    return rank * share, (rank + 1) * share
+
+
+def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:
+    """End the threads of a stream without waiting; the collector may call this in any thread."""
+    if process == os.getpid():
+        batches.stop(wait=False)
+        if loaders is not None:
+            loaders.release()
+
+
+def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
+    for source in sources:
+        if source.max_lane_rows is not None:
+            first, last = source.lanes
+            sys.stderr.write(
+                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
+                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.max_lane_rows} are loaded at a time and "
+                "blocks are read again for every part: take more ranks or memory, or smaller blocks "
+                "(clozeline repack-shards)\n"
+            )

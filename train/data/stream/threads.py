@@ -1,0 +1,125 @@
+"""Threads of a stream: loaders that run submitted tasks, and one that builds batches ahead of the training thread.
+
+All are daemon threads, so a process can end while one of them hangs in a slow read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from clozeline.errors import StreamError
+
+T = TypeVar("T")
+_Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+_CLOSING_S: Final = 0.8
+
+
+class LoaderThreads:
+    """A fixed number of threads; unlike those of `concurrent.futures` they do not delay the interpreter's end.
+
+    Args:
+        count: threads, at least 1.
+        name: prefix of the threads' names.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=_work, args=(self._tasks,), name=f"{name}-{n}", daemon=True) for n in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Run `function(*arguments)` in a thread."""
+        future: Future[T] = Future()
+        self._tasks.put((future, function, arguments))
+        return future
+
+    def release(self) -> None:
+        """Have the threads end after all submitted tasks, without waiting; also safe in a finalizer."""
+        for _ in self._threads:
+            self._tasks.put(None)
+
+    def close(self) -> None:
+        """Release the threads, and wait less than a second for their end."""
+        self.release()
+        deadline = time.monotonic() + _CLOSING_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _work(tasks: SimpleQueue[_Task | None]) -> None:
+    """Run tasks from the queue until it gives None."""
+    while (task := tasks.get()) is not None:
+        future, function, arguments = task
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # the caller that waits for the result gets it
+                future.set_exception(error)
+        del task, future, function, arguments  # an idle thread must not keep a round alive
+
+
+class BackgroundBuilder(Generic[T]):
+    """A thread that calls `build` again and again from the first `get` on, at most `depth` results ahead.
+
+    Args:
+        build: makes the next result; its exception ends the thread, and `get` raises it.
+        depth: results that may wait.
+    """
+
+    def __init__(self, build: Callable[[], T], depth: int) -> None:
+        self._build = build
+        self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
+        # Queues, not a semaphore: a finalizer may call `stop` in the same thread that waits for room.
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(depth):
+            self._room.put(None)
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="clozeline-build", daemon=True)
+        self.wait_seconds = 0.0
+        """Seconds that `get` has waited."""
+
+    def get(self) -> T:
+        """Return the next result, in order, or raise the exception of `build`; no result follows an exception."""
+        if self._thread.ident is None:  # not in `__init__`: before the caller has this object, `stop` cannot be called
+            self._thread.start()
+        try:
+            result = self._ready.get_nowait()
+        except Empty:
+            begun = time.perf_counter()
+            result = self._ready.get()
+            self.wait_seconds += time.perf_counter() - begun
+        self._room.put(None)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def stop(self) -> None:
+        """Build nothing more, without waiting for the thread; a `get` that waits in another thread raises."""
+        self._stop = True
+        self._room.put(None)
+        self._ready.put(StreamError("the stream was closed while a batch was waited for"))
+
+    def join(self) -> bool:
+        """Wait less than a second for the result being built, and return whether the thread has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSING_S)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            self._room.get()
+            if self._stop:
+                return
+            try:
+                self._ready.put(self._build())
+            except BaseException as error:  # `get` raises every error
+                self._ready.put(error)
+                return

@@ -1,0 +1,38 @@
+"""Exit codes and messages for the errors of a rank."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+import torch
+from torch.distributed import DistError
+
+from clozeline.errors import PEER_LOST, ClozelineError, ModelError, OutOfMemoryError, StorageError
+from clozeline.repair import explained
+
+_PEER_GONE: Final = (
+    *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
+    *("Timed out waiting", "NCCL error", "remote process exited"),
+)
+_NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
+
+_LESS_MEMORY: Final = (
+    "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run says what the state "
+    "takes at each stage"
+)
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """Return the exit code of an error, and a message; a fault of Clozeline's own has its traceback for one."""
+    text = str(error)
+    if isinstance(error, ClozelineError | ModelError):
+        return error.exit_code, text
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
+        first = text.splitlines()[0] if text else type(error).__name__
+        return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
+    if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
+        return PEER_LOST, "another rank ended in the middle of a step; its message says why"
+    if isinstance(error, OSError):
+        return StorageError.exit_code, explained(error)
+    return 1, "".join(traceback.format_exception(error))

@@ -1,0 +1,64 @@
+"""A thread that ends a process without progress."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from types import TracebackType
+
+from clozeline.errors import WATCHDOG
+
+
+class Watchdog:
+    """Dump the stack of every thread and exit with code 70 when `beat` is not called for `seconds`.
+
+    A hang in a collective or in a reader cannot be interrupted from inside, so the process exits. The other ranks end
+    through their watchdogs or the launcher. `seconds` 0 switches it off.
+    """
+
+    def __init__(self, seconds: float, rank: int = 0) -> None:
+        self._seconds = seconds
+        self._rank = rank
+        self._beats = threading.Condition()
+        self._count = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Watchdog:
+        if self._seconds > 0:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._beats:
+            self._closed = True
+            self._beats.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def beat(self) -> None:
+        """Say that there is progress: after each step, evaluated batch and save."""
+        with self._beats:
+            self._count += 1
+            self._beats.notify()
+
+    def _watch(self) -> None:
+        with self._beats:
+            while not self._closed:
+                seen = self._count
+                moved = self._beats.wait(self._seconds)
+                if not moved and not self._closed and self._count == seen:
+                    self._give_up()
+
+    def _give_up(self) -> None:
+        print(  # noqa: T201
+            f"error: rank {self._rank}: no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows",
+            file=sys.stderr,
+            flush=True,
+        )
+        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        os._exit(WATCHDOG)

@@ -1,0 +1,317 @@
+"""The cost of a run, known before its first step: tokens, epochs, arithmetic, memory, and a bound on time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.train.configuration.config import TrainConfig, zero_stage
+from clozeline.train.data.sets.datasets import Datasets, check_length
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
+from clozeline.train.evaluate import batches_of_pass
+from clozeline.train.optim.weights.freezing import frozen_count
+
+_COUNTED_AT_ONCE: Final = 256
+"""Rows of a batch whose labels are counted."""
+_TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes of state on each rank, without activations and buckets (arXiv 1910.02054)."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        """Sum of all three."""
+        return self.weights + self.gradients + self.optimizer
+
+
+@dataclass(frozen=True)
+class PhaseCost:
+    """Steps of a run in one phase of its data, and means over the rows of that phase's mixture."""
+
+    steps: int
+    rows_per_step: int
+    tokens_per_row: float
+    flops_per_row: float
+    shares: dict[str, float]
+    """set → its share of the rows, as the mixture draws them"""
+
+    @property
+    def rows(self) -> int:
+        """Rows that these steps read."""
+        return self.steps * self.rows_per_step
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Figures of a run."""
+
+    parameters: dict[str, int]
+    """parameters of each part of the model"""
+    horizon: int
+    rows: int
+    """stored rows of all sets"""
+    places: int
+    """rows of an epoch of all sets, the filler rows at its end included"""
+    micro_batch: int
+    world_size: int
+    phases: tuple[PhaseCost, ...]
+    evaluations: int
+    """evaluations of the run"""
+    heldout_rows: int
+    """rows of an evaluation, over all held-out sets, filler left out"""
+    heldout_flops: float
+    """operations of an evaluation"""
+    trained_on: tuple[str, ...]
+    """names of held-out sets that are also trained on"""
+    stage: int
+    """ZeRO stage of the run"""
+    memory: dict[int, MemoryEstimate]
+    """by ZeRO stage"""
+    heldout_filler: int = 0
+    """rows that fill the last global batch of each held-out set"""
+    batch_tokens: int | None = None
+    """tokens of a step at least; its rows are then a mean"""
+    on_host: str = ""
+    """words for the part of it in the memory of the host, which follow its size"""
+
+    def flops_until(self, samples: int) -> float:
+        """Return the operations of training on the first `samples` rows, evaluations left out."""
+        total, last = 0.0, self.phases[-1]
+        for phase in self.phases:
+            rows = samples if phase is last else min(samples, phase.rows)
+            total, samples = total + rows * phase.flops_per_row, samples - rows
+        return total
+
+    def flops_of_steps(self, steps: int) -> float:
+        """Return the operations of training for the first `steps` steps, as planned."""
+        total, last = 0.0, self.phases[-1]
+        for phase in self.phases:
+            done = steps if phase is last else min(steps, phase.steps)
+            total, steps = total + done * phase.rows_per_step * phase.flops_per_row, steps - done
+        return total
+
+    def lines(self, operations: float) -> list[str]:
+        """Return the figures as lines to print.
+
+        Args:
+            operations: operations a second of one rank; they give the lower bound on time.
+        """
+        read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
+        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        flops = sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        flops += self.evaluations * self.heldout_flops
+        seconds = flops / (operations * self.world_size)
+        memory = self.memory[self.stage]
+        return [
+            f"model      {sum(self.parameters.values()):,} parameters: "
+            + ", ".join(f"{part} {count:,}" for part, count in self.parameters.items()),
+            f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
+            *(self._batch(phase) for phase in self.phases),
+            f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
+            f"{read / self.places:.2f} epochs",
+            *self._heldout(),
+            f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, at least {seconds:,.0f} s on "
+            f"{self.world_size} ranks of this machine",
+            f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}"
+            f"{self.on_host}; activations come on top",
+            "           "
+            + ", ".join(f"stage {stage}: {_mebibytes(one.total)}" for stage, one in self.memory.items())
+            + f", on {self.world_size} ranks",
+        ]
+
+    def _filler(self) -> str:
+        filler = self.places - self.rows
+        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
+
+    def _batch(self, phase: PhaseCost) -> str:
+        count = phase.rows_per_step // self.world_size // self.micro_batch
+        when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
+        shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
+        about = "" if self.batch_tokens is None else f"at least {self.batch_tokens:,} tokens a step, about "
+        return (
+            f"batch      {about}{phase.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
+            f"{self.micro_batch} rows{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
+        )
+
+    def _heldout(self) -> Iterator[str]:
+        if self.heldout_rows:
+            filler = f" and {self.heldout_filler:,} of filler" if self.heldout_filler else ""
+            yield f"held-out   {self.heldout_rows:,} rows{filler} in each of {self.evaluations:,} evaluations"
+            for name in self.trained_on:
+                yield f"           {name} is also trained on: its loss says nothing about new text"
+        else:
+            yield "held-out   none: no evaluation"
+
+
+def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> CostEstimate:
+    """Compute the figures from manifests, the first block of each set and the model's arithmetic.
+
+    Raises:
+        DamagedBlock: a first block is not what its index says.
+        ConfigurationError: every block of a set is in quarantine, or its rows are too long for the model.
+    """
+    parameters, trained = model.parameters_by_part, {shards.digest for shards in distinct_sets(datasets.phases)}
+    every, batch = config.evaluate.every, config.data.global_batch
+    passes = {
+        name: batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
+        for name, shards in datasets.heldout.items()
+    }
+    rows = [min(len(shards), passes[name]) for name, shards in datasets.heldout.items()]
+    flops = [
+        _of_a_row(Input(shards, datasets.corruptions[name]), config, model)[1]
+        for name, shards in datasets.heldout.items()
+    ]
+    return CostEstimate(
+        parameters=parameters,
+        horizon=config.schedule.options.steps or config.steps,
+        rows=datasets.rows,
+        places=sum(_places(shards, config) for shards in distinct_sets(datasets.phases)),
+        micro_batch=config.data.micro_batch,
+        world_size=world_size,
+        phases=tuple(_phase_costs(config, model, datasets)),
+        evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
+        heldout_rows=sum(rows),
+        heldout_filler=sum(passes.values()) - sum(rows),
+        heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
+        trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
+        stage=config.zero.stage,
+        memory={
+            stage: estimate_memory(config, model.num_parameters(), world_size, stage, frozen=frozen_count(model))
+            for stage in range(1 if config.precision == "bf16" else 0, 4)
+        },
+        batch_tokens=config.data.batch_tokens,
+        on_host={"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload],
+    )
+
+
+def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
+    remaining, position = config.steps, 0
+    for phase in datasets.phases:
+        end = phase.until_samples
+        if not remaining or (end is not None and end <= position):
+            continue
+        figures = np.array([_of_a_row(one, config, model) for one in phase.sources])
+        sets = [one.shards for one in phase.sources]
+        figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
+        mixture = phase.mixture()
+        tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+        batch = phase.global_batch or config.data.global_batch
+        batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
+        steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
+        shares = (mixture.counts / mixture.period).tolist()
+        yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(sets), shares, strict=True)))
+        remaining, position = remaining - steps, position + steps * batch
+
+
+def _places(shards: ShardSet, config: TrainConfig) -> int:
+    """Return the rows of an epoch of a set, the filler rows included: every lane has equally many."""
+    lanes = config.data.lane_count
+    return -(-len(shards) // lanes) * lanes
+
+
+def _of_a_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
+    """Return (tokens, operations) of a row, means over a set's first block."""
+    rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
+    if source.corruption is not None:
+        rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
+        # the manifest knows the length of samples, not what the objective adds to them
+        texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
+        check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
+    columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
+    tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
+    choices = columns.get("choice_starts", 1.0)
+    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_of_a_row(rows, source))
+    second = _second_view(rows.columns)
+    if second and "input_ids_b" in model.needs:
+        return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
+    return tokens + target, flops
+
+
+def _labels_of_a_row(rows: Rows, source: Input) -> float | None:
+    """Return the mean number of labels of rows, counted in their batches; None where heads judge something else."""
+    collate, labels = Collate.from_manifest(source.manifest), 0
+    for first in range(0, len(rows), _COUNTED_AT_ONCE):
+        chosen = np.arange(first, min(first + _COUNTED_AT_ONCE, len(rows)))
+        columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
+        batch = collate(columns, np.ones(len(chosen), np.float32))
+        if "label_index" not in batch:
+            return None
+        labels += len(batch["label_index"])
+    return labels / len(rows)
+
+
+def _second_view(columns: Mapping[str, Ragged]) -> float:
+    """Return the mean number of tokens of the second views of rows: stored ones, or framed crops."""
+    if "crop_length" in columns:
+        return float(columns["crop_length"].values.mean()) + 2
+    return float(columns["input_ids_b"].lengths.mean()) if "input_ids_b" in columns else 0.0
+
+
+def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
+    """Return the first block that training would read: not in quarantine, and not a damaged block that is skipped."""
+    problem: DamagedBlock | None = None
+    for block in range(len(shards.index)):
+        try:
+            if block not in shards.quarantined:
+                return shards.read_block(block)
+        except DamagedBlock as error:
+            if not skip_damaged:
+                raise
+            problem = problem or error
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
+
+
+def estimate_memory(
+    config: TrainConfig, parameters: int, world_size: int, stage: int | None = None, *, frozen: int = 0
+) -> MemoryEstimate:
+    """Return the bytes of state on each rank, at the ZeRO stage of the configuration or another one.
+
+    fp32 at stage 0 has no separate masters; one rank runs stages 1 and 2 so. Else the optimizer has fp32 masters beside
+    the weights of the model from stage 1 on. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients
+    in fp32. Of the parameters, the `frozen` ones have weights alone.
+    """
+    stage = zero_stage(config, world_size, stage)
+    half = config.precision == "bf16"
+    width = 2 if half else 4
+    share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
+    gradient_width = 6 if half and stage == 1 else 4
+    states, trained = 4 * (config.optimizer.type.states + (config.average is not None)), parameters - frozen
+    return MemoryEstimate(
+        weights=width * parameters / share[0],
+        gradients=gradient_width * trained / share[1],
+        optimizer=(states if stage == 0 else states + 4) * trained / share[2],
+    )
+
+
+def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
+    """Return the operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
+    size = 512 if device.type == "cpu" else 8192  # an accelerator shows what it can do on large ones only
+    matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        float((matrix @ matrix).sum())
+        best = min(best, time.perf_counter() - began)
+    return 2.0 * size**3 / best
+
+
+def _mebibytes(size: float) -> str:
+    return f"{size / 2**20:,.1f} MiB"

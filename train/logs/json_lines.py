@@ -1,0 +1,108 @@
+"""JSON lines files of a run, read whole or from their end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from clozeline.errors import StorageError
+from clozeline.files import parse_json
+from clozeline.sealed_json import unsealed
+
+_READ: Final = 1 << 16
+"""Bytes that `last_lines` reads at once."""
+
+
+class Line(NamedTuple):
+    """A line of a file: its first byte, the first byte after it, and its object; None: torn or damaged."""
+
+    start: int
+    stop: int
+    record: dict[str, Any] | None
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing.
+
+    Lines of earlier versions hold no hash of themselves.
+
+    Raises:
+        StorageError: it cannot be read.
+        NewerFormatError: a newer version wrote a line of it.
+    """
+    return _read(path)[0]
+
+
+def unreadable_lines(path: Path) -> int:
+    """Return the number of lines of a JSON lines file that `read_lines` leaves out, blank ones aside."""
+    return _read(path)[1]
+
+
+def first_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects that `read_lines` returns, and read no more of the file than is asked for.
+
+    Raises:
+        OSError: it cannot be read.
+        NewerFormatError: a newer version wrote a line of it.
+    """
+    with path.open("rb") as file:
+        for line in file:
+            if (record := _parsed(line, path)) is not None:
+                yield record
+
+
+def last_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a JSON lines file from the last one to the first, blank ones left out.
+
+    Only what is asked for is read and parsed: the records of a long run take minutes.
+
+    Raises:
+        StorageError: it cannot be read.
+        NewerFormatError: a newer version wrote a line of it.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.seek(0, os.SEEK_END)
+            read = b""  # the bytes from `start` on that have not been yielded
+            while start or read:
+                before = read.rfind(b"\n", 0, max(0, len(read) - 1))  # the end of the line before the last one
+                if before < 0 and start:
+                    size = min(_READ, start)
+                    start = file.seek(start - size)
+                    read = file.read(size) + read
+                    continue
+                line, read = read[before + 1 :], read[: before + 1]
+                if line.strip():
+                    yield Line(start + len(read), start + len(read) + len(line), _parsed(line, path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects of a JSON lines file, and the number of its other lines, blank ones aside."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    found = [_parsed(line, path) for line in content.split(b"\n") if line.strip()]
+    lines = [record for record in found if record is not None]
+    return lines, len(found) - len(lines)
+
+
+def _parsed(line: bytes, path: Path) -> dict[str, Any] | None:
+    try:
+        return unsealed(parse_json(line), path)
+    except ValueError:  # also of bytes that are no UTF-8
+        return None
+
+
+def _unreadable(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path}: cannot be read ({error.strerror or error}); move it away, a start of the run begins it again"
+    )

@@ -1,0 +1,121 @@
+"""The end of a run whose held-out metric no longer improves, or is good enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass as plain_dataclass
+from statistics import fmean
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.errors import ConfigurationError
+
+MEAN: Final = "mean"
+"""Name, in metrics, of the mean over the held-out sets; a set of this name comes first."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EarlyStopConfig:
+    """The metric that must improve, for how long it may not, and the value that is good enough."""
+
+    metric: str
+    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss:
+    the mean over all held-out sets, such as one for each language"""
+    patience: Annotated[int, Field(ge=1)] = 3
+    """evaluations in a row without improvement after which the run ends"""
+    min_improvement: Annotated[float, Field(ge=0.0)] = 0.0
+    """smallest difference to the best value that counts as improvement"""
+    higher: bool = False
+    """true if a higher value is better, as of an accuracy"""
+    target: float | None = None
+    """value at which the run ends, or one that is better; null: none"""
+
+    def reached(self, value: float | None) -> bool:
+        """Return whether a value is the target or better."""
+        if self.target is None or value is None:
+            return False
+        return value >= self.target if self.higher else value <= self.target
+
+
+@plain_dataclass(frozen=True)
+class Best:
+    """The best value of a metric so far."""
+
+    metric: str
+    value: float | None
+    """None before the first finite one"""
+    step: int
+    """step of the best value"""
+    evaluations: int
+    """evaluations since then"""
+
+
+def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mapping[str, Any]) -> None:
+    """Check before the first step that evaluations will have the metric.
+
+    Names of `figures` are known to the first evaluation only, which `metric_value` checks.
+
+    Raises:
+        ConfigurationError: no such set, kind of metric or head; the message lists those that there are.
+    """
+    name, _, rest = config.metric.partition("/")
+    kind, _, inside = rest.partition("/")
+    heads_known = inside.partition("/")[0] in heads
+    if (name in sets or (name == MEAN and sets)) and (
+        rest == "loss" or (kind in ("losses", "figures") and heads_known)
+    ):
+        return
+    listed = [f"{one}/loss" for one in (*sets, *([MEAN] if sets else []))] + [
+        f"{one}/losses/{head}" for one in sets for head in heads
+    ]
+    raise ConfigurationError(
+        f"early_stop.metric: expected one of {', '.join(listed) or 'a held-out set, of which there is none'}, or "
+        f"SET/figures/HEAD/NAME, got {config.metric!r}"
+    )
+
+
+def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
+    """Return a metric of an evaluation of each set.
+
+    Raises:
+        ConfigurationError: the set has none of that name; the message lists those that it has.
+    """
+    name, _, rest = metric.partition("/")
+    if name == MEAN and name not in evaluations:
+        return fmean(metric_value(evaluations, f"{one}/{rest}") for one in evaluations)
+    kind, _, inside = rest.partition("/")
+    found = evaluations[name]
+    if rest == "loss":
+        return float(found.loss)
+    values: Mapping[str, float] = getattr(found, kind)
+    if inside not in values:
+        listed = ", ".join(f"{name}/{kind}/{one}" for one in values) or "none"
+        raise ConfigurationError(f"early_stop.metric: expected one of {listed}, got {metric!r}")
+    return float(values[inside])
+
+
+def judged(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:
+    """Return the best value with another one; one that is not finite is never better.
+
+    Example: with patience 2, losses 3, 2, 2, nan end the run: the last two are no improvement on step 2.
+    """
+    if best is None or best.metric != config.metric:
+        best = Best(config.metric, None, step, -1)
+    sign = -1.0 if config.higher else 1.0
+    better = math.isfinite(value) and (
+        best.value is None or sign * (best.value - value) > config.min_improvement or config.reached(value)
+    )
+    if better:
+        return Best(config.metric, value, step, 0)
+    return Best(best.metric, best.value, best.step, best.evaluations + 1)
+
+
+def exhausted(config: EarlyStopConfig | None, best: Best | None) -> bool:
+    """Return whether the run has reached its target, or has waited for an improvement as long as it may."""
+    if config is None or best is None or best.metric != config.metric:
+        return False
+    return config.reached(best.value) or best.evaluations >= config.patience

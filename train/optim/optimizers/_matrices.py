@@ -1,0 +1,85 @@
+"""A function of whole matrices whose elements are spread over the ranks: each matrix is computed by one of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment
+
+
+def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a function of every matrix in a flat: this rank's elements of the results, as long as the flat.
+
+    Slices of a matrix that is cut travel to its owner, and those of the result back, by one exchange each for the whole
+    flat. A matrix that lies on a single rank stays there.
+
+    Args:
+        layout: the segments of the flat.
+        flat: the tensor that is updated.
+        values: elements of the matrices, contiguous and as long as the flat.
+        function: [rows, columns] → the same shape; its result has the values' type.
+    """
+    by_rank, me = layout.by_rank(flat), layout.rank
+    owner = owners(by_rank)
+    others = [rank for rank in range(layout.size) if rank != me]
+    travels = any(owner[s.name] != rank for rank, segments in enumerate(by_rank) for s in segments)
+    lent = [[s for s in by_rank[me] if owner[s.name] == rank and rank != me] for rank in range(layout.size)]
+    taken = [[s for s in by_rank[rank] if owner[s.name] == me and rank != me] for rank in range(layout.size)]
+    slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
+    for s in by_rank[me]:
+        if owner[s.name] == me:
+            slices[s.name].append((s.start, s.of(values)))
+    if travels:
+        arrived = layout.exchange([_joined((s.of(values) for s in of), values) for of in lent], _sizes(taken))
+        for rank in others:
+            for s, part in zip(taken[rank], _parted(arrived[rank], taken[rank]), strict=True):
+                slices[s.name].append((s.start, part))
+    shapes, results = layout.shapes(flat), {}
+    for name, parts in slices.items():
+        whole = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
+        results[name] = function(whole.view(shapes[name])).reshape(-1)
+    found = torch.zeros_like(values)
+    for s in by_rank[me]:
+        if owner[s.name] == me:
+            s.of(found).copy_(_slice(results[s.name], s))
+    if travels:
+        outgoing = [_joined((_slice(results[s.name], s) for s in of), values) for of in taken]
+        arrived = layout.exchange(outgoing, _sizes(lent))
+        for rank in others:
+            for s, part in zip(lent[rank], _parted(arrived[rank], lent[rank]), strict=True):
+                s.of(found).copy_(part)
+    return found
+
+
+def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
+    """Return the rank that computes each matrix: the one with most of it; of several, the least loaded one so far."""
+    held: dict[str, list[int]] = {}
+    for rank, segments in enumerate(by_rank):
+        for s in segments:
+            held.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
+    load, owner = [0] * len(by_rank), {}
+    for name in sorted(held, key=lambda name: (sum(map(bool, held[name])) > 1, name)):  # whole ones cannot move
+        most = max(held[name])
+        owner[name] = min((rank for rank, count in enumerate(held[name]) if count == most), key=lambda rank: load[rank])
+        load[owner[name]] += sum(held[name])
+    return owner
+
+
+def _slice(whole: Tensor, segment: Segment) -> Tensor:
+    return whole.narrow(0, segment.start, segment.count)
+
+
+def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:
+    return [sum(s.count for s in of_rank) for of_rank in segments]
+
+
+def _joined(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+    return torch.cat([like.new_empty(0), *parts])
+
+
+def _parted(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
+    return torch.split(joined, [s.count for s in segments])

@@ -1,0 +1,61 @@
+"""The base of optimizers whose updates need more than single elements, wherever the elements of a parameter are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeline.train.optim.optimizers._optimizer import OptimizerBuilder
+from clozeline.train.optim.weights.flat_buffers import Layout, whole_layout
+
+
+class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
+    """An optimizer that updates one flat at a time and knows its segments."""
+
+    def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
+        super().__init__(list(groups), {"lr": rate})
+        self.layout = whole_layout(self.param_groups)
+        """Segments of the flats; as long as no engine sets it, each parameter is whole."""
+        self.whole: dict[str, Tensor] = {}
+        """States that are not cut, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every flat that has a gradient; on all ranks these are the same ones."""
+        for group in self.param_groups:
+            for flat in group["params"]:
+                if flat.grad is not None:
+                    self.update(group, flat, flat.grad.contiguous())
+
+    @abstractmethod
+    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
+        """Update a flat and its state by its gradient; exchanges are made by all ranks in the same order."""
+
+    def means(self, flat: Tensor, *terms: Tensor) -> dict[str, Tensor]:
+        """Return the means of terms over whole parameters, in float64: name → [number of terms]."""
+        shapes = self.layout.shapes(flat)
+        return {name: total / prod(shapes[name]) for name, total in self.layout.sums(flat, terms).items()}
+
+
+class WholeParameterBuilder(OptimizerBuilder):
+    """Builder of such an optimizer."""
+
+    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
+        """Give the optimizer the segments of its flats."""
+        assert isinstance(optimizer, WholeParameterOptimizer), "this builder made it"
+        optimizer.layout = layout
+
+
+def counted(optimizer: torch.optim.Optimizer, flat: Tensor, keys: Sequence[str]) -> tuple[float, dict[str, Tensor]]:
+    """Return the number of the update that begins, from 1, and the state of a flat: zeros before the first."""
+    state: dict[str, Tensor] = optimizer.state[flat]
+    if not state:
+        state["step"] = torch.tensor(0.0)
+        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
+    state["step"] += 1
+    return float(state["step"]), state

@@ -1,0 +1,41 @@
+"""Adam with decoupled weight decay (arXiv 1711.05101)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
+
+
+class AdamW(OptimizerBuilder):
+    """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""
+
+    statistics: ClassVar[Literal["element"]] = "element"
+    states: ClassVar[int] = 2
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(OptimizerOptions):
+        """Options of AdamW. RoBERTa: betas 0.9 and 0.98, eps 1e-6; GPT-3: 0.9 and 0.95, 1e-8."""
+
+        betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.98)
+        """Decay of the first and second moment, 0 ≤ beta < 1."""
+        eps: float = Field(default=1e-6, gt=0.0)
+        """Added to the root of the second moment, > 0."""
+
+    options: Options
+
+    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """Return the optimizer; each group keeps its weight decay."""
+        return torch.optim.AdamW(
+            list(groups),
+            lr=self.options.learning_rate,
+            betas=self.options.betas,
+            eps=self.options.eps,
+            fused=True,
+        )

@@ -1,0 +1,60 @@
+"""Lion: the sign of an interpolated momentum, with decoupled weight decay (arXiv 2302.06675)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
+
+
+class Lion(OptimizerBuilder):
+    """Algorithm 2 of the paper: every element moves by the rate, up or down; half the state of Adam."""
+
+    statistics: ClassVar[Literal["element"]] = "element"
+    states: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(OptimizerOptions):
+        """Options of Lion. Beside AdamW the paper takes a rate 3 to 10 times lower and a decay as many times higher."""
+
+        learning_rate: float = Field(default=1e-4, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+        weight_decay: float = Field(
+            default=0.1, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
+        )
+        betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.99)
+        """Share of the momentum in the update, and its decay, 0 ≤ beta < 1."""
+
+    options: Options
+
+    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """Return the optimizer; each group keeps its weight decay."""
+        return _Lion([{**group, "betas": self.options.betas} for group in groups], self.options.learning_rate)
+
+
+class _Lion(torch.optim.Optimizer):
+    """Lion over tensors of any shape."""
+
+    def __init__(self, groups: Sequence[dict[str, Any]], rate: float) -> None:
+        super().__init__(list(groups), {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Do one step; a parameter without a gradient keeps its weight and its momentum."""
+        for group in self.param_groups:
+            share, decay = group["betas"]
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
+                momentum = state["exp_avg"]
+                direction = momentum.lerp(parameter.grad, 1 - share).sign_()
+                parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction, alpha=-group["lr"])
+                momentum.lerp_(parameter.grad, 1 - decay)

@@ -1,0 +1,83 @@
+"""Averaged SGD that begins to average where the held-out loss no longer falls (arXiv 1708.02182)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, OptimizerOptions
+
+
+class NTASGD(OptimizerBuilder):
+    """Plain SGD that also keeps the mean of its weights after the steps T to now, for evaluations and exports.
+
+    T is the first evaluation of the run, one in `evaluate.every` steps, at which `no_longer_falls` holds. It follows
+    from the losses alone, which a checkpoint lists, so that a resumed run begins at the same step.
+    """
+
+    statistics: ClassVar[Literal["element"]] = "element"
+    states: ClassVar[int] = 1
+    averages: ClassVar[bool] = True
+    follows_heldout: ClassVar[bool] = True
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(OptimizerOptions):
+        """Options of averaged SGD; defaults are those of the paper, for a gradient clipped at 0.25."""
+
+        learning_rate: float = Field(default=30.0, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+        weight_decay: float = Field(
+            default=1.2e-6, ge=0.0, description="decay of matrices, ≥ 0; biases and norms have none"
+        )
+        patience: int = Field(
+            default=5, ge=1, description="latest evaluations that do not count for the loss to beat, ≥ 1: the paper's n"
+        )
+
+    options: Options
+
+    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """Return the optimizer, which does not average yet."""
+        return _AveragedSGD([{**group, "averaging": False} for group in groups], lr=self.options.learning_rate)
+
+    def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
+        """Average from the next step on if the losses ask for it; return whether that is new."""
+        begins = no_longer_falls(losses, self.options.patience) and not optimizer.param_groups[0]["averaging"]
+        for group in optimizer.param_groups:
+            group["averaging"] = group["averaging"] or begins
+        return begins
+
+
+def no_longer_falls(losses: Sequence[float], patience: int) -> bool:
+    """Return whether a loss is above the best of those that are more than `patience` evaluations older.
+
+    That is the condition of the authors' code. One that is not finite counts as infinite.
+
+    Example (patience 2):
+        5 4 3 3.5 3.2       false: 3.2 is compared with 5 and 4
+        5 4 3 3.5 3.2 3.1   true: 3.1 is compared with 5, 4 and 3
+    """
+    finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
+    return any(loss > best for loss, best in zip(finite[patience + 1 :], accumulate(finite, min), strict=False))
+
+
+class _AveragedSGD(torch.optim.SGD):
+    """SGD with a running mean of its weights in groups whose `averaging` is true; the first one is of before a step."""
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Do one step, then take the new weights into the means."""
+        averaged = [p for group in self.param_groups if group["averaging"] for p in group["params"]]
+        for parameter in averaged:
+            if not self.state[parameter]:
+                self.state[parameter] = {AVERAGE: parameter.detach().clone(), "averaged": torch.tensor(1.0)}
+        loss: float | None = super().step(closure)
+        for parameter in averaged:
+            state = self.state[parameter]
+            state["averaged"] += 1
+            state[AVERAGE].lerp_(parameter.detach(), 1 / float(state["averaged"]))
+        return loss

@@ -1,0 +1,60 @@
+"""AdamW whose rate is cut, parameter by parameter, where its second moment lags behind (arXiv 2304.13013)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.optimizers import OptimizerOptions
+from clozeline.train.optim.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
+
+
+class StableAdamW(WholeParameterBuilder):
+    """The rate of a parameter is divided by max(1, RMS), its RMS being that of gradient / root of second moment.
+
+    ModernBERT was trained with it. Both moments are corrected by their decay alone, as in the paper's algorithm 2: step
+    t decays by (β - βᵗ) / (1 - βᵗ).
+    """
+
+    statistics: ClassVar[Literal["parameter"]] = "parameter"
+    states: ClassVar[int] = 2
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(OptimizerOptions):
+        """Options of StableAdamW; the paper takes betas 0.9 and 0.99."""
+
+        betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.99)
+        """Decay of the first and second moment, 0 ≤ beta < 1."""
+        eps: float = Field(default=1e-6, ge=1e-18)
+        """Added to the root of the second moment, and its least value where it divides the gradient, ≥ 1e-18."""
+
+    options: Options
+
+    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """Return the optimizer; each group keeps its weight decay."""
+        betas, eps = self.options.betas, self.options.eps
+        return _StableAdamW([{**group, "betas": betas, "eps": eps} for group in groups], self.options.learning_rate)
+
+
+class _StableAdamW(WholeParameterOptimizer):
+    """StableAdamW over flats; a rank sends one number for each parameter of a flat."""
+
+    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
+        """Update moments element by element, and weights by the rate of their parameter."""
+        step, state = counted(self, flat, ("exp_avg", "exp_avg_sq"))
+        first, second = ((beta**step - beta) / (beta**step - 1) for beta in group["betas"])
+        mean, square, eps = state["exp_avg"], state["exp_avg_sq"], group["eps"]
+        mean.lerp_(gradient, 1 - first)
+        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        ratios = self.means(flat, gradient.square().div_(square.clamp(min=eps**2)))
+        direction = mean / (square.sqrt().add_(eps))
+        for segment in self.layout.own(flat):
+            rate = (group["lr"] / ratios[segment.name][0].sqrt().clamp(min=1.0)).float()
+            weight = segment.of(flat)
+            weight.mul_(1 - rate * group["weight_decay"]).sub_(segment.of(direction).mul_(rate))

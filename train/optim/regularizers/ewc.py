@@ -1,0 +1,78 @@
+"""Elastic weight consolidation (arXiv 1612.00796): weights that mattered before are held more firmly than others."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
+
+
+class Ewc(Regularizer):
+    """`strength` / 2 x F (w - a)² with the diagonal F of the Fisher information and the weights a of an earlier run.
+
+    `clozeline fisher` measures F and writes both. Weights of which the file has none, and those with F = 0, are free.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RegularizerOptions):
+        """Options of elastic weight consolidation."""
+
+        fisher: Annotated[Path, HOME_EXPANDED]
+        """File that `clozeline fisher` wrote."""
+        strength: float = Field(default=100.0, ge=0.0)
+        """Factor of F, ≥ 0; what is right depends on the scale of F."""
+
+    options: Options
+
+    def anchored(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
+        """Return weights and Fisher information of the file.
+
+        Raises:
+            ConfigurationError: the file belongs to another model.
+            IntegrityError: the file cannot be read.
+        """
+        if fresh and f"fisher/{name}" not in self._names:
+            return Anchored(torch.zeros_like(weight), torch.zeros_like(weight))
+        anchor, fisher = (self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher"))
+        return Anchored(anchor, fisher * self.options.strength)
+
+    @cached_property
+    def _file(self) -> Any:
+        path = self.options.fisher
+        if not path.is_file():
+            raise ConfigurationError(
+                f"regularizer.fisher: {path} is no file; `clozeline fisher RUN output={path}` writes one"
+            )
+        try:
+            return safe_open(path, framework="pt")
+        except (OSError, SafetensorError) as error:
+            raise IntegrityError(f"{path}: {error}; write it again with clozeline fisher") from error
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._file.keys())
+
+    def _read(self, key: str, weight: Tensor, start: int) -> Tensor:
+        """Return elements of a tensor of the file, from `start` on as many as there are weights."""
+        if key not in self._names:
+            raise ConfigurationError(
+                f"regularizer.fisher: {self.options.fisher} has no {key}; measure the run that this one begins from"
+            )
+        values: Tensor = self._file.get_tensor(key).flatten()[start : start + len(weight)]
+        if len(values) != len(weight):
+            raise ConfigurationError(
+                f"regularizer.fisher: {self.options.fisher}: {key} ends before element {start + len(weight)}; it is "
+                "another model's"
+            )
+        return values.to(weight)

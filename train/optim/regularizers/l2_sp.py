@@ -1,0 +1,39 @@
+"""L2-SP: weights stay near those that the run began with (arXiv 1802.01483)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
+
+
+class L2Sp(Regularizer):
+    """`alpha` / 2 |w - w0|² over the weights that came from another model, `beta` / 2 |w|² over new ones.
+
+    It replaces the optimizer's weight decay, which would pull to 0.
+    """
+
+    replaces_decay: ClassVar = True
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RegularizerOptions):
+        """Options of L2-SP; the paper has 0.01 to 0.1 for both."""
+
+        alpha: float = Field(default=0.1, ge=0.0)
+        """Strength of the pull to the weights of `model.init_from`, ≥ 0."""
+        beta: float = Field(default=0.01, ge=0.0)
+        """Strength of the pull of new weights to 0, ≥ 0."""
+
+    options: Options
+
+    def anchored(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
+        """Return the weights as they are, or zeros for new ones."""
+        if fresh:
+            return Anchored(torch.zeros_like(weight), torch.full_like(weight, self.options.beta))
+        return Anchored(weight.clone(), torch.full_like(weight, self.options.alpha))

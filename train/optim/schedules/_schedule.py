@@ -1,0 +1,59 @@
+"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak rate.
+
+No schedule has state: a resumed run computes the same rates from the step alone, and a skipped step cannot make it
+drift. Steps count from 1; the rate of step 1 is already above 0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.training_synonyms import SYNONYMS
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ScheduleOptions:
+    """Options that every schedule has."""
+
+    SYNONYMS: ClassVar = SYNONYMS
+
+    warmup: int = Field(
+        default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then on",
+    )
+
+
+class Schedule(ABC):
+    """A multiplier of the peak learning rate for each step."""
+
+    Options: ClassVar[type[ScheduleOptions]] = ScheduleOptions
+
+    def __init__(self, options: ScheduleOptions, steps: int) -> None:
+        self.options = options
+        self.steps = steps
+
+    def __call__(self, step: int) -> float:
+        """Return the multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
+        if step < self.options.warmup:
+            return step / self.options.warmup
+        return self.after_warmup(min(step, self.steps))
+
+    @abstractmethod
+    def after_warmup(self, step: int) -> float:
+        """Return the multiplier for a step in warmup..steps."""
+
+    def progress(self, step: int) -> float:
+        """Return the share of the steps between warm-up and horizon that have passed, 0..1.
+
+        Where the horizon comes before the end of the warm-up, it is 0: the rate stays at its peak.
+        """
+        return min(1.0, max(0, step - self.options.warmup) / max(1, self.steps - self.options.warmup))

@@ -1,0 +1,32 @@
+"""Linear warm-up, then half a cosine (arXiv 1608.03983, without restarts): the schedule of GPT-3 (arXiv 2005.14165)."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class Cosine(Schedule):
+    """A rate that falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.
+
+    With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of the cosine schedule."""
+
+        final: float = Field(default=0.1, ge=0.0, le=1.0)
+        """Multiplier at the horizon, 0..1."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """Return a point of half a cosine from 1 to `final`."""
+        final = self.options.final
+        return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * self.progress(step)))

@@ -1,0 +1,31 @@
+"""Linear warm-up, then decay with the inverse square root of the step (arXiv 1706.03762; T5, arXiv 1910.10683)."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class InverseSqrt(Schedule):
+    """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it continues to fall after the horizon.
+
+    With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of the inverse square root schedule."""
+
+    options: Options
+
+    def __call__(self, step: int) -> float:
+        """Return the multiplier for a step, counted from 1; the horizon has no effect."""
+        return step / self.options.warmup if step < self.options.warmup else self.after_warmup(step)
+
+    def after_warmup(self, step: int) -> float:
+        """Return the inverse square root, 1 at the end of the warm-up."""
+        return math.sqrt(max(1, self.options.warmup) / step)

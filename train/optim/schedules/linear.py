@@ -1,0 +1,29 @@
+"""Linear warm-up, then linear decay: the schedule of BERT (arXiv 1810.04805)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class Linear(Schedule):
+    """A rate that falls on a straight line from 1 at the end of the warm-up to `final` at the horizon.
+
+    With `warmup` 2, `steps` 6, `final` 0: steps 1..6 give 0.5, 1, 0.75, 0.5, 0.25, 0.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of the linear schedule."""
+
+        final: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Multiplier at the horizon, 0..1."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """Return a point of the line from 1 to `final`."""
+        return 1.0 - (1.0 - self.options.final) * self.progress(step)

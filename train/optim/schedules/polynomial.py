@@ -1,0 +1,32 @@
+"""Linear warm-up, then decay along a power of the rest (LAMB's recipe for BERT, arXiv 1904.00962, has the root)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class Polynomial(Schedule):
+    """A rate of `final` + (1 - `final`) (1 - progress)^`power` between the end of the warm-up and the horizon.
+
+    With `steps` 4, `power` 2, `final` 0: steps 1..4 give 0.5625, 0.25, 0.0625, 0.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of the polynomial schedule."""
+
+        power: float = Field(default=0.5, gt=0.0)
+        """Exponent, > 0: 1 is a line, 0.5 falls late, 2 early."""
+        final: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Multiplier at the horizon, 0..1."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """Return a point of the curve from 1 to `final`."""
+        left: float = (1.0 - self.progress(step)) ** self.options.power
+        return self.options.final + (1.0 - self.options.final) * left

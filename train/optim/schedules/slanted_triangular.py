@@ -1,0 +1,39 @@
+"""A short rise and a long fall, both linear: ULMFiT's schedule (arXiv 1801.06146, equation 3)."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class SlantedTriangular(Schedule):
+    """A rate that rises from 1 / `ratio` to 1, over `warmup` steps or the share `rise`, and falls back until the end.
+
+    With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625, 0.03125.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of the slanted triangle; the paper's are the defaults."""
+
+        rise: float = Field(default=0.1, gt=0.0, le=1.0)
+        """Share of the steps over which the rate rises where `warmup` is 0, 0 < rise ≤ 1 (the paper's `cut_frac`)."""
+        ratio: float = Field(default=32.0, ge=1.0)
+        """Highest rate by the lowest, ≥ 1."""
+
+    options: Options
+
+    def __call__(self, step: int) -> float:
+        """Return the multiplier for a step, counted from 1; after the horizon it keeps its last value."""
+        return self.after_warmup(min(step, max(self.steps, self.options.warmup)))
+
+    def after_warmup(self, step: int) -> float:
+        """Return a point of the two lines."""
+        cut = self.options.warmup or max(1, math.floor(self.steps * self.options.rise))
+        share = step / cut if step < cut else 1.0 - (step - cut) / max(1, self.steps - cut)
+        return (1.0 + share * (self.options.ratio - 1.0)) / self.options.ratio

@@ -1,0 +1,45 @@
+"""Linear warm-up, a stable rate, and a short decay (WSD: MiniCPM, arXiv 2404.06395; its shapes: arXiv 2405.18392)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+
+
+class Wsd(Schedule):
+    """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
+
+    With `steps` 10, `decay` 0.4, shape `sqrt`, `final` 0: steps 1..6 give 1, steps 7..10 give 0.5, 0.293, 0.134, 0.
+    With `decay` 1 the whole rest falls: the schedule "1 - sqrt".
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of warm-up, stable rate and decay."""
+
+        decay: float = Field(default=0.2, gt=0.0, le=1.0)
+        """Share of the steps over which the rate falls, 0 < decay ≤ 1."""
+        decay_from: int | None = Field(default=None, ge=1)
+        """Step after which the rate falls, instead of the share `decay`, ≥ 1. Where `output` holds a run without it,
+        the start continues that run's checkpoint of this step in a folder of its own, OUTPUT-decay-STEP."""
+        shape: Literal["sqrt", "linear"] = "sqrt"
+        """Fall over the passed share p of the decay: 1 - sqrt(p), or 1 - p."""
+        final: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Multiplier at the horizon, 0..1."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """Return the peak, or a point of the decay."""
+        begin = self.options.decay_from
+        begin = self.steps - math.floor(self.steps * self.options.decay) if begin is None else min(begin, self.steps)
+        first = max(self.options.warmup, begin)
+        passed = max(0, step - first) / max(1, self.steps - first)
+        fallen = math.sqrt(passed) if self.options.shape == "sqrt" else passed
+        return 1.0 - (1.0 - self.options.final) * fallen

@@ -1,0 +1,77 @@
+"""Anchors of weights, which regularizers pull to: as sharded as the optimizer's state, saved and resumed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.train.optim.regularizers import Regularizer
+from clozeline.train.optim.regularizers._regularizer import Anchored, pull, push
+
+ANCHOR_STATES: Final = ("anchor", "strength")
+"""Names of what a checkpoint holds for each element, in the order of `Anchored`."""
+
+
+def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[str]) -> None:
+    """Ask for the anchors of all parameters that train, as a start does before its first step.
+
+    Args:
+        regularizer: of the run.
+        model: with the weights that the run begins with.
+        fresh: parameters that are new in this run.
+
+    Raises:
+        ClozelineError: the regularizer reads them from a file that is missing, damaged, or another model's.
+    """
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            regularizer.anchored(name, parameter.detach().flatten(), 0, fresh=name in fresh)
+
+
+class Anchors:
+    """Anchors and strengths by tensor of the optimizer, each of that tensor's shape; the rest of it is free."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, regularizer: Regularizer) -> None:
+        self.regularizer = regularizer
+        self.of: dict[Tensor, dict[str, Tensor]] = {}
+        if regularizer.options.explicit:
+            optimizer.register_step_pre_hook(self._push)
+        else:
+            optimizer.register_step_post_hook(self._pull)
+
+    def create(self, flat: Tensor) -> dict[str, Tensor]:
+        """Return zeros for a tensor of the optimizer, which are now its anchors and strengths."""
+        return self.of.setdefault(flat, {key: torch.zeros_like(flat, requires_grad=False) for key in ANCHOR_STATES})
+
+    def fill(self, name: str, start: int, tensors: dict[str, Tensor], fresh: Collection[str]) -> None:
+        """Set the anchors of elements of a parameter.
+
+        Args:
+            name: of the parameter.
+            start: number of the first element.
+            tensors: views of the elements: `weight` and the states of anchors.
+            fresh: parameters that are new in this run.
+        """
+        found = self.regularizer.anchored(name, tensors["weight"], start, fresh=name in fresh)
+        for key, values in zip(ANCHOR_STATES, found, strict=True):
+            tensors[key].copy_(values)
+
+    @torch.no_grad()
+    def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for flat, anchored, rate in self._anchored(optimizer):
+            pull(flat, *anchored, rate)
+
+    @torch.no_grad()
+    def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for flat, anchored, _rate in self._anchored(optimizer):
+            if flat.grad is not None:
+                push(flat.grad, flat, *anchored)
+
+    def _anchored(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
+        """Yield the tensors of the groups at hand with their anchors and the learning rate."""
+        for group in optimizer.param_groups:
+            for flat in filter(self.of.__contains__, group["params"]):
+                yield flat, Anchored(**self.of[flat]), group["lr"]

@@ -1,0 +1,174 @@
+"""The flat tensors that the torch optimizer updates, and the elements of each parameter in them, at every ZeRO stage.
+
+A *flat* is an fp32 tensor: a parameter at stage 0, else this rank's share of many, end to end. A `Segment` is the part
+of a flat that belongs to one parameter. Padding at the end of a flat belongs to none. This file and
+train.checkpoint.zero_partitions know DeepSpeed's private attributes (0.19.8, an exact pin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from clozeline.errors import CheckpointError
+from clozeline.model.parameters.sharding import whole_shape
+from clozeline.train.distributed.process_group import World
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Elements `[start, start + count)` of a flattened parameter: `flat[offset : offset + count]`."""
+
+    name: str
+    shape: tuple[int, ...]
+    """of the whole parameter"""
+    flat: Tensor
+    group: str
+    """name of the parameter group"""
+    offset: int
+    start: int
+    count: int
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """Return its elements of a tensor that is as long as the flat, 1-D: a view."""
+        return tensor.view(-1).narrow(0, self.offset, self.count)
+
+
+def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
+    """Yield the segments on this rank, in the order of the model's parameters; some may be empty.
+
+    Args:
+        model: whose parameters they are.
+        engine: DeepSpeed's engine around it.
+
+    Raises:
+        CheckpointError: DeepSpeed chose an optimizer whose flats are not known.
+    """
+    zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
+    kind = type(zero).__name__
+    named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if zero is engine.basic_optimizer:
+        group_of = {id(p): group["name"] for group in groups for p in group["params"]}
+        for name, p in named:
+            yield Segment(name, tuple(p.shape), p, group_of[id(p)], 0, 0, p.numel())
+    elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
+        for name, p in named:
+            mapping = p._hp_mapping
+            if mapping is not None:
+                index, here, there = mapping.param_group_index, mapping.hp_fragment_address, mapping.lp_fragment_address
+                flat, group = flats_of(zero)[index], groups[index]["name"]
+                yield Segment(name, tuple(p.shape), flat, group, here.start, there.start, there.numel)
+    elif kind == "DeepSpeedZeroOptimizer_Stage3":
+        for name, p in named:
+            index, offset, width = zero.grad_position[zero.get_param_id(p)]
+            flat, group = zero.fp32_partitioned_groups_flat[index], groups[zero.sub_group_to_group_id[index]]["name"]
+            start = width * zero._get_param_partition_rank(p)
+            count = max(0, min(width, p.ds_numel - start))
+            yield Segment(name, tuple(whole_shape(p)), flat, group, offset, start, count)
+    else:
+        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
+
+
+def flats_of(zero: Any) -> list[Tensor]:
+    """Return the master tensors that the torch optimizer updates, in its order."""
+    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
+        if (flats := getattr(zero, name, None)) is not None:
+            return list(flats)
+    return [parameter for group in zero.param_groups for parameter in group["params"]]
+
+
+def grouped_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
+    """Yield (flat, group name) of every flat of DeepSpeed's engine, also of flats that hold only padding."""
+    zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
+    if zero is engine.basic_optimizer:
+        yield from ((p, group["name"]) for group in groups for p in group["params"])
+        return
+    owners = getattr(zero, "sub_group_to_group_id", None)
+    for index, flat in enumerate(flats_of(zero)):
+        yield flat, groups[index if owners is None else owners[index]]["name"]
+
+
+class Layout:
+    """The segments of every flat on all ranks, and sums over whole parameters.
+
+    Flats at the same place in the optimizers of all ranks hold elements of the same parameters and are updated
+    together: all ranks take part in each exchange, also one whose flat is only padding.
+    """
+
+    def __init__(self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int) -> None:
+        """Take the segments of each flat by rank.
+
+        Args:
+            flats: of this rank, in the optimizer's order.
+            by_rank: [rank][flat] → segments; of one rank alone where every rank holds everything.
+            rank: of this process among them.
+        """
+        self.rank = rank
+        self.size = len(by_rank)
+        self._of = {flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)}
+
+    def own(self, flat: Tensor) -> list[Segment]:
+        """Return this rank's segments of a flat."""
+        return self._of[flat][self.rank]
+
+    def by_rank(self, flat: Tensor) -> list[list[Segment]]:
+        """Return each rank's segments of its flat at the place of this one."""
+        return self._of[flat]
+
+    def shapes(self, flat: Tensor) -> dict[str, tuple[int, ...]]:
+        """Return the parameters that lie in a flat or in its peers on other ranks, sorted by name."""
+        return dict(sorted({s.name: s.shape for of_rank in self._of[flat] for s in of_rank}.items()))
+
+    def total(self, numbers: Tensor) -> Tensor:
+        """Sum float64 numbers over the ranks, in place: once they are rounded, the order of ranks no longer shows."""
+        if self.size > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def sums(self, flat: Tensor, terms: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return sums over whole parameters by one exchange: name → float64 [k].
+
+        Args:
+            flat: the tensor that is updated.
+            terms: k tensors as long as the flat, contiguous.
+        """
+        names = {name: index for index, name in enumerate(self.shapes(flat))}
+        totals = torch.zeros(len(names), len(terms), dtype=torch.float64, device=flat.device)
+        for segment in self.own(flat):
+            for column, term in enumerate(terms):
+                totals[names[segment.name], column] = segment.of(term).sum(dtype=torch.float64)
+        return dict(zip(names, self.total(totals), strict=True))
+
+    def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Send a vector to each rank; return those that the ranks have sent here, of these sizes."""
+        joined = torch.cat(list(sent))
+        arrived = joined.new_empty(sum(sizes))
+        dist.all_to_all_single(arrived, joined, list(sizes), [len(one) for one in sent])
+        return list(torch.split(arrived, list(sizes)))
+
+
+def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
+    """Return the layout of an engine's flats; all ranks call it together."""
+    flats = [flat for flat, _ in grouped_flats(engine)]
+    found: dict[Tensor, list[Segment]] = {flat: [] for flat in flats}
+    for segment in segments_of(model, engine):
+        if segment.count:
+            found[segment.flat].append(segment)
+    own = list(found.values())
+    if engine.optimizer is engine.basic_optimizer:
+        return Layout(flats, [own], 0)
+    nothing = torch.empty(0)
+    by_rank = world.gather([[replace(segment, flat=nothing) for segment in of_flat] for of_flat in own])
+    return Layout(flats, [*by_rank[: world.rank], own, *by_rank[world.rank + 1 :]], world.rank)
+
+
+def whole_layout(groups: Sequence[dict[str, Any]]) -> Layout:
+    """Return the layout of parameters that are flats of their own, named by their places."""
+    flats = [parameter for group in groups for parameter in group["params"]]
+    own = [[Segment(f"{n:06d}", tuple(p.shape), p, "", 0, 0, p.numel())] for n, p in enumerate(flats)]
+    return Layout(flats, [own], 0)

@@ -1,0 +1,79 @@
+"""Parameters that a training leaves as they are, chosen by their names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from torch import nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.parameters.sharding import whole_shape
+
+_NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
+"""Names for parts of every model: all but the heads; tables of tokens, places and segments, with their norm."""
+
+
+def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
+    """Let the parameters that a pattern fits as a whole need no gradient; return what a start prints.
+
+    No optimizer sees them then: weight decay moves a parameter whose gradient is zero. A table that a head shares is a
+    parameter of the body.
+
+    Args:
+        model: whose parameters they are.
+        patterns: `body`, `embeddings`, or regular expressions such as `family.stack.layers.[01].*`.
+
+    Raises:
+        ConfigurationError: a pattern fits no parameter, or nothing is left to train.
+    """
+    named = dict(model.named_parameters())
+    for pattern in patterns:
+        fits = fitting("freeze", pattern, named)
+        for name in fits:
+            named[name].requires_grad_(False)
+    if patterns and not any(parameter.requires_grad for parameter in named.values()):
+        raise ConfigurationError(f"freeze: {', '.join(patterns)} leaves nothing to train")
+    count = sum(not parameter.requires_grad for parameter in named.values())
+    sizes = frozen_count(model), sum(whole_shape(parameter).numel() for parameter in named.values())
+    return [f"frozen     {count} parameters, {sizes[0]:,} of {sizes[1]:,} numbers"] if count else []
+
+
+def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names of parameters that a pattern fits as a whole.
+
+    Args:
+        key: of the configuration, for messages.
+        pattern: `body`, `embeddings`, or a regular expression.
+        names: of all parameters.
+
+    Raises:
+        ConfigurationError: there are none, or the pattern is no regular expression.
+    """
+    try:
+        found = re.compile(_NAMED.get(pattern, pattern))
+    except re.error as error:
+        raise ConfigurationError(f"{key}: {pattern!r} is no regular expression: {error}") from error
+    names = list(names)
+    if fits := [name for name in names if found.fullmatch(name)]:
+        return fits
+    near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
+    raise ConfigurationError(
+        f"{key}: {pattern!r} fits no parameter: expected {', '.join(_NAMED)}, or a regular expression for whole names "
+        f"such as {', '.join(near)}"
+    )
+
+
+def frozen_count(model: nn.Module) -> int:
+    """Return the numbers in parameters that need no gradient."""
+    return sum(whole_shape(one).numel() for one in model.parameters() if not one.requires_grad)
+
+
+def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield modules that have parameters, none of which trains: they compute features, without dropout."""
+    for module in model.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(parameter.requires_grad for parameter in parameters):
+            yield module

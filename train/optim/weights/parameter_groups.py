@@ -1,0 +1,75 @@
+"""Groups of parameters with one weight decay and one share of the learning rate each."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from torch import nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.parameters.sharding import whole_shape
+
+_LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
+
+_TABLES: Final = (".segments", ".rows")
+"""Ends of names of tables that are plain parameters: XLNet's kinds of segments, rows of adapters."""
+
+
+def parameter_groups(
+    model: nn.Module, weight_decay: float, *, by_depth: bool = False, matrices_apart: bool = False
+) -> list[dict[str, Any]]:
+    """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
+
+    Every parameter that needs a gradient is in exactly one group, a tied one under its first name. An empty group is
+    left out, because ZeRO cannot partition it.
+
+    Args:
+        model: whose parameters these are.
+        weight_decay: of the groups `decay`.
+        by_depth: one pair of groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
+        matrices_apart: put matrices of layers, but not their tables, into groups `matrix` instead of `decay`.
+
+    Raises:
+        ConfigurationError: a parameter has no dimension, so that its slices could not be told from a scalar state.
+    """
+    depths = depths_below_heads(model)
+    groups: dict[tuple[int, str], dict[str, Any]] = {}
+    for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
+        ending = f".{depth}" if by_depth else ""
+        for kind, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
+            groups[depth, kind] = {"name": kind + ending, "weight_decay": decay, "depth": depth, "params": []}
+    tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    for name, parameter in model.named_parameters():
+        dimensions = len(whole_shape(parameter))
+        if dimensions == 0:
+            raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
+        if parameter.requires_grad:
+            table = id(parameter) in tables or name.endswith(_TABLES)
+            matrix = matrices_apart and dimensions == 2 and _LAYER.match(name) and not table
+            kind = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
+            groups[depths[name] if by_depth else 0, kind]["params"].append(parameter)
+    return [group for group in groups.values() if group["params"]]
+
+
+def depths_below_heads(model: nn.Module) -> dict[str, int]:
+    """Return how far below the heads each parameter is: 0 for heads and final norms, 1 for the last layer of a stack.
+
+    What comes before the layers is one below the first layer of the highest stack. A table that is tied to a head is
+    where it enters, under the layers.
+    """
+    layers: dict[str, int] = {}
+    names = [name for name, _ in model.named_parameters()]
+    for found in filter(None, map(_LAYER.match, names)):
+        layers[found["stack"]] = max(layers.get(found["stack"], 0), int(found["index"]) + 1)
+    bottom = max(layers.values(), default=0) + 1
+    depths = {}
+    for name in names:
+        layer = _LAYER.match(name)
+        if layer is not None:
+            depths[name] = layers[layer["stack"]] - int(layer["index"])
+        elif name.startswith("heads.") or name.rpartition(".norm.")[0] in layers:
+            depths[name] = 0
+        else:
+            depths[name] = bottom
+    return depths

@@ -1,9 +1,0 @@
-"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak rate.
-
-No schedule has state: a resumed run computes the same rates from the step alone, and a skipped step cannot make it
-drift. Steps count from 1; the rate of step 1 is already above 0.
-"""
-
-from train.schedules._schedule import Schedule, ScheduleOptions
-
-__all__ = ["Schedule", "ScheduleOptions"]

@@ -1,0 +1,221 @@
+"""The weights that a model begins with, where `model.init_from` names a run or a folder with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from xxhash import xxh3_128
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.checkpoints import differences, read_checkpoint
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.model.parameters.initial_values import normal, own_generator
+from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.state import read_state
+from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.optim.weights.freezing import fitting
+from clozeline.train.startup.cross_architecture import translated
+from clozeline.train.startup.run_directory import read_config
+from clozeline.train.startup.source_tokenizer import OtherTokenizer
+
+_BODY = "family."
+_TABLE = "family.tokens.weight"
+_NOISE = 0.02
+_FREE = frozenset({"tied", "out_dim", "out_scale"})
+"""Keys of the computation that belong to heads."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The parameters of a model by where they come from."""
+
+    source: Path
+    copied: list[str]
+    fresh: list[str]
+    """parameters of the model that the source lacks: they keep their initial values"""
+    unused: list[str]
+    """parameters of the source that the model lacks"""
+    digest: str
+    """xxh3-128 (hex) of names, shapes and values of those that are copied"""
+    added: range = range(0)
+    """ids that the source has no rows for"""
+
+    def lines(self) -> list[str]:
+        """Return what a start prints."""
+        said = [f"weights    {len(self.copied)} parameters from {self.source}"]
+        said += [f"           new: {_listed(self.fresh)}"] if self.fresh else []
+        if self.added:
+            said.append(
+                f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the means of their parts"
+            )
+        return [*said, *([f"           not used: {_listed(self.unused)}"] if self.unused else [])]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the parameters of heads by name, and how many there are of the body."""
+    body = sum(name.startswith(_BODY) for name in names)
+    said = [name for name in names if not name.startswith(_BODY)]
+    return ", ".join([*said, *([f"{body} parameters of the body"] if body else [])])
+
+
+def fill(
+    model: Model,
+    source: Path,
+    placement: Placement = WHOLE,
+    parts: Sequence[str] = (),
+    other: OtherTokenizer | None = None,
+) -> Filled:
+    """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
+
+    The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
+    take what the source has of them; one whose classes have other names there is new. Of another architecture the
+    stacks are taken that `translated` says.
+
+    Args:
+        model: with its initial values.
+        source: run, or folder.
+        placement: of its parameters.
+        parts: patterns of the parameters to copy, as `train.weights.freezing.fitting` knows them; empty: all; `none`:
+            no one.
+        other: the tokenizer here, where the ids of the source are the first of more; the further ones get rows near the
+            mean of those of their parts.
+
+    Raises:
+        ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
+            differs.
+        CheckpointError: no checkpoint of the run is whole.
+        WeightsError: files of the folder are damaged or incomplete.
+    """
+    read = translated(model.config, *open_model(source.expanduser()))
+    config, tensors = read.config, read.tensors
+    _refuse_other_body(model, config, source, read.free)
+    ours = dict(model.named_parameters())
+    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - read.dropped
+    differing = sorted(name for name in body if name not in ours or name not in tensors)
+    if differing := [name for name in differing if name not in ours or not name.startswith(read.lacking)]:
+        raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
+    added = range(0) if other is None else range(other.known, model.vocab_size)
+    if not added:
+        _refuse_other_rows(model, config, tensors, source)
+    others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
+    chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
+    taken = chosen if parts else ours.keys()
+    copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]
+    with torch.no_grad():
+        for name in copied:
+            with placement.gather([ours[name]]):
+                _copy(ours[name], tensors[name], name, source)
+                if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
+                    ours[name][added.start : added.stop].copy_(_further_rows(tensors[name], other))
+    fresh = [name for name in ours if name not in copied]
+    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
+
+
+def refuse_other_base(source: Path, expected: str, found: str) -> None:
+    """Refuse a model that is not the one beside which an adapter has been trained.
+
+    Raises:
+        ConfigurationError: their digests differ.
+    """
+    if expected != found:
+        raise ConfigurationError(
+            f"model.init_from: {source}: the adapter was trained beside weights with digest {expected}, these have "
+            f"{found}: a run that went on, or another model; give the weights that it began with"
+        )
+
+
+def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
+    """Return the xxh3-128 (hex) of names, shapes and fp32 values, whatever the order and the type in the file."""
+    digest = xxh3_128()
+    for name in sorted(names):
+        tensor = tensors[name]
+        digest.update(f"{name} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().float().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
+    """Return the heads of both models that were trained for other classes there: their rows mean something else."""
+    return [name for name in here.heads if name in there.heads and here.heads[name].labels != there.heads[name].labels]
+
+
+def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+    """Return a model's configuration and its parameters.
+
+    Raises:
+        ConfigurationError: it is neither a run nor a folder with a model, or a run that trained an adapter.
+    """
+    if steps_in(source / "checkpoints"):
+        directory, index = find_checkpoint(source)
+        config = read_config(source, read_state(index)).model
+        if config.adapter is not None:
+            raise ConfigurationError(
+                f"model.init_from: {source} trained an adapter: begin with a folder into which `clozeline export-model "
+                f"{source} FOLDER` has merged it"
+            )
+        return config, read_weights(directory, index)
+    if not source.is_dir():
+        raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
+    checkpoint = read_checkpoint(source)
+    return checkpoint.config, checkpoint.tensors
+
+
+def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: frozenset[str]) -> None:
+    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | free}
+    if pairs:
+        listed = "; ".join(f"model.{key}: {here} here, {there} there" for key, (here, there) in pairs.items())
+        raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
+
+
+def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads."""
+    rows, here = len(tensors[_TABLE]), whole_shape(dict(model.named_parameters())[_TABLE])[0]
+    if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
+        multiple = row_multiple(rows, model.vocab_size)
+        remedy = (
+            f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
+            if multiple
+            else "make the shards with the tokenizer of that model"
+        )
+        raise ConfigurationError(
+            f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer {model.vocab_size} "
+            f"ids (padded: {here}); {remedy}"
+        )
+
+
+def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
+    """Copy a tensor; of a table with other padding, the rows that both have."""
+    if parameter.shape[1:] != tensor.shape[1:] or (parameter.shape != tensor.shape and not _of_vocabulary(name)):
+        raise ConfigurationError(
+            f"model.init_from: {source}: {name} has shape {list(tensor.shape)} there, {list(parameter.shape)} here"
+        )
+    rows = min(len(parameter), len(tensor))
+    parameter[:rows].copy_(tensor[:rows])
+
+
+def _further_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
+    """Return rows for further ids: the mean of those of their parts, and noise of a fiftieth of the spread of all.
+
+    An id without text has no parts: its row is near the mean of all. Of a bias there is no noise. The noise is a
+    function of the id, so that no two ids are alike and every start gives the same.
+    """
+    known = tensor[: other.known].float()  # further rows of a padded table belong to no id
+    rows = torch.stack([known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()])
+    if tensor.dim() == 1:
+        return rows
+    noise = torch.empty_like(rows)
+    for row, token in zip(noise, other.parts, strict=True):
+        normal(_NOISE)(row, own_generator(token, "further row"))
+    return rows + known.std(0) * noise
+
+
+def _of_vocabulary(name: str) -> bool:
+    return name == _TABLE or (name.startswith("heads.") and ".projection." in name)

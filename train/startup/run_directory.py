@@ -1,0 +1,159 @@
+"""The folder of a run: its lock, and its configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TextIO
+
+import psutil
+
+from clozeline.configuration.config import former_names, load_config, save_yaml, to_plain
+from clozeline.errors import ConfigurationError, StorageError, reading_run
+from clozeline.files import lock, replacing, sweep
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.state import TrainState, changed_keys
+from clozeline.train.configuration.absolute_paths import with_absolute_paths
+from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.phases import Input
+
+_TRACES: Final = frozenset(
+    {
+        *(".lock", "checkpoints", "config.yaml", "events.jsonl"),
+        *("metrics.jsonl", "status.json", "tensorboard"),
+        *(SETS_FILE, TOKENIZER_FOLDER),
+    }
+)
+"""Files that a start makes before its first step."""
+_FOREIGN: Final = ("manifest.json", "report.json", "records")
+"""Names in folders that the pipeline writes, and no run does."""
+
+
+def claim(config: TrainConfig) -> TextIO:
+    """Make the run directory and lock it for this process; the lock ends with the process. What it holds is kept.
+
+    Raises:
+        ConfigurationError: another run writes here; `resume=never` and the folder holds a trained run or other files;
+            `resume=must` and it holds no checkpoint. Nothing has been made then.
+        StorageError: the folder cannot be made or written.
+    """
+    refuse_output(config)
+    output = config.output
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+        held = (output / ".lock").open("a+", encoding="utf-8")
+    if not lock(held):
+        held.seek(0)
+        owner = held.read().strip()
+        held.close()
+        named = f"process {owner}" if owner.isdigit() and psutil.pid_exists(int(owner)) else "another process"
+        raise ConfigurationError(
+            f"output: {output} is in use by {named}, which still trains: stop it, or choose another output"
+        )
+    return held
+
+
+def refuse_output(config: TrainConfig) -> None:
+    """Refuse a folder that this start must not take, as far as that can be seen without its lock.
+
+    Raises:
+        ConfigurationError: it is a file, or the pipeline wrote it; `resume=never` and it holds a trained run or other
+            files; `resume=must` and it holds no checkpoint.
+    """
+    output = config.output
+    with writing(output):
+        found, whole = _contents(output), steps_in(output / "checkpoints")
+        other = [name for name in _FOREIGN if (output / name).exists()]
+    if other:
+        raise ConfigurationError(
+            f"output: {output} is an output of the pipeline, it holds {other[0]}: choose another one"
+        )
+    if config.resume == "must" and not whole:
+        raise ConfigurationError(
+            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
+            "resume=auto"
+        )
+    if config.resume == "never" and found:
+        raise ConfigurationError(
+            f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or "
+            "resume with resume=auto"
+        )
+
+
+def settle(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
+    """Change the run directory for the first time: write config.yaml and the owner of the lock, and sweep.
+
+    What the directory says of the training sets, with their tokenizer, lets it be read without them and moved.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    output = config.output
+    with writing(output):
+        with replacing(output / "config.yaml") as temporary:
+            save_yaml(to_plain(with_absolute_paths(config)), temporary)
+        record_sets(output, config.data, phases)
+        (output / ".lock").write_text(str(os.getpid()), encoding="utf-8")
+        sweep(output)
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Name the key and the remedy where a run directory cannot be written.
+
+    Raises:
+        StorageError: for any OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"output: {output} cannot be written ({error.strerror or error}): free space, change its permissions, or "
+            "choose another output"
+        ) from error
+
+
+def _contents(output: Path) -> list[str]:
+    """Return names in a run directory; none if they only come from starts that failed before their first step."""
+    if output.exists() and not output.is_dir():
+        raise ConfigurationError(f"output: {output} is a file, expected a folder")
+    names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
+    metrics = output / "metrics.jsonl"
+    trained = bool(steps_in(output / "checkpoints")) or (metrics.exists() and metrics.stat().st_size > 0)
+    return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
+
+
+def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
+    """Read config.yaml of a run directory, also one that an earlier version wrote.
+
+    Args:
+        output: the run directory.
+        saved: state of the checkpoint whose weights are taken with this configuration; its model is compared.
+
+    Raises:
+        ConfigurationError: the file is missing or damaged, or describes another model than the checkpoint was saved
+            with.
+    """
+    path = output / "config.yaml"
+    with former_names(), reading_run(path):
+        config: TrainConfig = load_config(TrainConfig, path)
+        if saved is not None and (changes := _changes_of_model(saved, config)):
+            raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {changes[0]}")
+    return config
+
+
+def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
+    """Return the keys of the computation that differ from those that a checkpoint was saved with.
+
+    Its weights belong to that computation, whatever shapes say. Dropout is no part of an evaluation.
+    """
+    if not saved.frozen:  # an earlier version's
+        return []
+    before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
+    changes = changed_keys(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+    return [one for one in changes if one.startswith("model.") and not one.startswith("model.dropout.")]

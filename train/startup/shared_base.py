@@ -1,0 +1,107 @@
+"""Several runs with adapters beside one model: its weights are in memory once, and each run is used by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import add_adapter, fill_adapter
+from clozeline.model.build import Model, build_heads
+from clozeline.model.checkpoints import parameter_shapes
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.state import read_state
+from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.startup.initial_weights import open_model
+from clozeline.train.startup.merged_weights import read_whole
+from clozeline.train.startup.run_directory import read_config
+
+_BODY = "family."
+
+
+class SharedBase:
+    """A model, and the adapters and heads of the runs that began with it.
+
+    Args:
+        runs: run directories by name, at least one; each has trained an adapter beside the same model.
+
+    Raises:
+        ConfigurationError: a run has no adapter, or began with another model than the first.
+    """
+
+    def __init__(self, runs: Mapping[str, Path]) -> None:
+        self._heads: dict[str | None, tuple[ModelConfig, nn.ModuleDict]] = {}
+        self._runs = dict(runs)
+        for name, run in runs.items():
+            self._add(name, run)
+        self.use(None)
+
+    def use(self, name: str | None) -> Model:
+        """Return the model with the adapter and the heads of a run; None: the model alone, with heads of its own.
+
+        It is the same object each time, in evaluation mode.
+
+        Raises:
+            ConfigurationError: there is no such run.
+        """
+        if name not in self._heads:
+            raise ConfigurationError(f"no run '{name}'; there are: {', '.join(self._runs)}")
+        self.model.use_heads(*self._heads[name])
+        self.model.use_adapter(name)
+        return self.model.eval()
+
+    def _add(self, name: str, run: Path) -> None:
+        directory, index = find_checkpoint(run)
+        config = read_config(run, read_state(index))
+        if config.model.adapter is None or config.model.init_from is None:
+            raise ConfigurationError(f"{run}: trained no adapter: load it by itself")
+        rows = read_sets(run, config.data)[0].tokenizer.vocab_size
+        weights = read_whole(config.model, directory, index, parameter_shapes(config.model, rows))
+        if None not in self._heads:
+            self._begin(config.model.init_from.expanduser(), rows, weights)
+        self._refuse_other_body(run, rows, weights)
+        add_adapter(self.model, name, config.model.adapter)
+        own = f"adapters.{config.model.adapter.name}."
+        fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
+        self._heads[name] = self._filled(config.model, weights)
+
+    def _begin(self, source: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
+        """Build the model that the first run began with."""
+        config, tensors = open_model(source)
+        self.model = Model(config, rows)
+        with torch.no_grad():
+            for name, parameter in self.model.family.named_parameters():
+                parameter.copy_(weights[f"{_BODY}{name}"])
+        complete = all(name in tensors for name in parameter_shapes(config, rows) if name.startswith("heads."))
+        self._heads[None] = self._filled(config, tensors) if complete else (config, nn.ModuleDict())
+
+    def _filled(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
+        """Return a configuration and its heads, with their weights; a tied table is that of the model."""
+        heads = build_heads(config, self.model.family, self.model.vocab_size)
+        table = self.model.family.tokens.weight
+        with torch.no_grad():
+            for name, parameter in heads.named_parameters(prefix="heads"):
+                if parameter is not table:
+                    parameter.copy_(weights[name])
+        return config, heads
+
+    def _refuse_other_body(self, run: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
+        ours = {f"{_BODY}{name}": parameter for name, parameter in self.model.family.named_parameters()}
+        theirs = {name for name in weights if name.startswith(_BODY)}
+        differing = sorted(
+            name for name in ours.keys() | theirs if name not in theirs or not _same(ours.get(name), weights[name])
+        )
+        if rows != self.model.vocab_size or differing:
+            what = differing[0] if differing else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
+            raise ConfigurationError(
+                f"{run}: began with another model than {next(iter(self._runs.values()))}: {what} differs; load runs "
+                "together that share their model.init_from"
+            )
+
+
+def _same(one: Tensor | None, other: Tensor) -> bool:
+    return one is not None and torch.equal(one, other)

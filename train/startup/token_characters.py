@@ -1,0 +1,37 @@
+"""The characters of tokens, for a model that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from clozeline.registry import find
+
+
+def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list[bytes] | None:
+    """Return the UTF-8 of each token's piece; None where the family of the model reads no characters.
+
+    Args:
+        model: what is built.
+        tokenizer: called where the family reads characters.
+    """
+    if not find("clozeline.model.families", model.family).spelled:
+        return None
+    found = tokenizer()
+    return [found.piece(token).encode() for token in range(found.vocabulary.size)]
+
+
+def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:
+    """Return the same by the tokenizer above a shard set.
+
+    Raises:
+        ConfigurationError: the tokenizer is not found.
+        IntegrityError: its files are damaged.
+    """
+
+    def tokenizer() -> Tokenizer:
+        return load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint))
+
+    return spellings_by(model, tokenizer)
