@@ -16,10 +16,10 @@ from pathlib import Path
 from benchmarks.harness import parser, print_table, write_json
 
 from benchmarks.encode import documents
-from clozeline.pipeline.__main__ import stage_main
 from clozeline.pipeline.dedup.component_passes import Levels
 from clozeline.pipeline.dedup.parts import Parts, ranges_of
 from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.recipe_command import run_stage
 
 _RECIPE = """
 corpus: small_files
@@ -54,7 +54,7 @@ def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
     """Run a stage in this process and return its CPU seconds, with those of its children."""
     start = os.times()
     arguments = ["--config", str(recipe), f"input={source}", f"output={output}", "executor.workers=1"]
-    if code := stage_main(stage, arguments):
+    if code := run_stage(stage, arguments):
         raise SystemExit(code)
     return sum(os.times()[:4]) - sum(start[:4])
 

@@ -9,8 +9,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import PathFinder
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -42,16 +40,6 @@ class Parser(argparse.ArgumentParser):
 def program_name(otherwise: str) -> str:
     """Return the name of this program in its help: `clozeline COMMAND` where it was started so."""
     return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
-
-
-def name_hiding_files() -> None:
-    """Name the files that hide a package of ours, such as the user's own `train.py` in the working directory."""
-    root = Path(__file__).resolve().parents[1]
-    for name in ("model", "tools", "train"):
-        spec = PathFinder.find_spec(name)
-        if spec is not None and spec.origin is not None and not Path(spec.origin).resolve().is_relative_to(root):
-            text = f"note: {spec.origin} hides {root / name} in programs started here; `clozeline` still finds ours\n"
-            sys.stderr.write(text)
 
 
 class Terminal(Console):

@@ -1,15 +1,26 @@
 """Errors that a user can correct. Each message says what was expected, what was found, where, and what to do.
 
-The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting or integrity, 69 some units
-failed and the others were published, 74 input or output.
+The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting, integrity, a batch or weights,
+69 some units failed and the others were published, 70 watchdog, 71 another rank was lost, 74 input or output, 75 stop
+by a signal with the state saved (the same command resumes), 76 diverged, 77 out of memory.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from clozeline.configuration.redaction import redacted_text, without_remembered
+
+WATCHDOG: Final = 70
+"""Exit code of a process that the watchdog ended."""
+PEER_LOST: Final = 71
+"""Exit code of a rank that lost another one in the middle of a step."""
+STOPPED: Final = 75
+"""Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
 _VALUE: Final = 200
 _LINE: Final = 1000
@@ -82,3 +93,90 @@ class StorageError(ClozelineError):
     """A file is missing, or cannot be read or written."""
 
     exit_code = 74
+
+
+class BatchError(ClozelineError):
+    """A batch lacks a tensor that the model reads, or holds values that the model has no room for."""
+
+    exit_code = 65
+
+
+class WeightsError(ClozelineError):
+    """Weights of a checkpoint are damaged, incomplete, contradict each other, or belong to another model."""
+
+    exit_code = 65
+
+
+class CheckpointError(IntegrityError):
+    """A checkpoint is torn, corrupted, or belongs to another run."""
+
+
+class SaveError(StorageError):
+    """A checkpoint could not be written `checkpoint.max_failures` times in a row."""
+
+
+class DivergedError(ClozelineError):
+    """Too many steps in a row had a gradient that is not finite."""
+
+    exit_code = 76
+
+
+class OutOfMemoryError(ClozelineError):
+    """The model, its optimizer state or a batch does not fit."""
+
+    exit_code = 77
+
+
+class PeerError(ClozelineError):
+    """An error that happened on one rank and ends the run on all of them, with that rank's exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@contextmanager
+def reading_run(path: Path, key: str = "") -> Iterator[None]:
+    """Name the way out where config.yaml of a run cannot be taken.
+
+    Args:
+        path: the file.
+        key: of a configuration, that names the run; with a colon.
+
+    Raises:
+        ConfigurationError: for any ConfigurationError of the block.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        named = "" if str(path) in str(error) else f"{path}: "
+        raise ConfigurationError(
+            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start the run again with the "
+            "configuration that it was started with"
+        ) from error
+
+
+class StreamError(ClozelineError):
+    """The stream is used after it was closed, or in a process forked from the one that opened it."""
+
+
+class StateMismatch(ConfigurationError):
+    """A saved position belongs to another stream.
+
+    Args:
+        field: key of the state that differs.
+        saved: its value in the state.
+        current: the value of this stream.
+    """
+
+    def __init__(self, field: str, saved: object, current: object) -> None:
+        super().__init__(
+            f"stream state: {field} was saved as {saved!r}, this run has {current!r}; "
+            "continue with the saved one, or start in an empty output folder"
+        )
+        self.field = field
+        self.saved = saved
+        self.current = current
+
+    def __reduce__(self) -> tuple[type[StateMismatch], tuple[str, object, object]]:
+        return (StateMismatch, (self.field, self.saved, self.current))

@@ -1,7 +1,7 @@
 """Registries: a folder package whose modules each hold one algorithm, found by file name.
 
-`pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file adds the
-algorithm: nothing is registered anywhere. The class's nested pydantic dataclass `Options` holds its parameters.
+`pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
+adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _FOLDERS: Final = 64
 """Registry folders whose listing is kept: planning asks for the readers several times a file."""
 
 
+def _folder(package: str) -> str:
+    """Return a registry as people know it: `pipeline/clean/filters`."""
+    return package.removeprefix("clozeline.").replace(".", "/")
+
+
 def names(package: str) -> list[str]:
     """Return the algorithms of a registry folder, sorted."""
     folders = tuple(importlib.import_module(package).__path__)
@@ -43,7 +48,7 @@ def find(package: str, name: str) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-        raise ConfigurationError(f"no '{name}' in {package.replace('.', '/')}; {hint}")
+        raise ConfigurationError(f"no '{name}' in {_folder(package)}; {hint}")
     module = importlib.import_module(f"{package}.{name}")
     wanted = name.replace("_", "")
     for attribute, value in vars(module).items():
@@ -76,16 +81,14 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
     given = {"name": entry} if isinstance(entry, str) else dict(entry)
     name = given.pop("name", None)
     if not isinstance(name, str):
-        raise ConfigurationError(
-            f"{package.replace('.', '/')}: expected a name or a mapping with 'name', got {entry!r}"
-        )
+        raise ConfigurationError(f"{_folder(package)}: expected a name or a mapping with 'name', got {entry!r}")
     kind = find(package, name)
     return Chosen(name, kind, validate(kind.Options, given, name))
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Annotation of a config field that names an algorithm: `Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]`."""
+    """Annotation of a field that names an algorithm: `Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]`."""
 
     package: str
 

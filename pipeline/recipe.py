@@ -31,17 +31,24 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import check_options
 from clozeline.registry import Chosen, choose
 
+_TOKENIZE: Final = {"train_tokenizer": "tokenize.train", "tokenizer": "tokenize.take", "encode": "tokenize.encode"}
+"""Modules of the stages that share a room; any other stage has the room of its name."""
+
 
 def stage_names() -> list[str]:
-    """Return the stages by name: folders of `pipeline/` that hold `stage.py` and `__main__.py`."""
-    folders = {path.parent for path in Path(__file__).parent.glob("*/stage.py")}
-    return sorted(folder.name for folder in folders if (folder / "__main__.py").exists())
+    """Return the names of all stages: the rooms of `pipeline/` that hold `stage.py`, and those of `tokenize/`."""
+    rooms = {path.parent.name for path in Path(__file__).parent.glob("*/stage.py")}
+    return sorted(rooms | _TOKENIZE.keys())
+
+
+def stage_module(stage: str) -> str:
+    """Return the name of the module that holds a stage: `clozeline.pipeline.dedup.stage`."""
+    return f"clozeline.pipeline.{_TOKENIZE.get(stage, stage)}.stage"
 
 
 def part_of_stage(stage: str, part: str) -> Any:
-    """Return what a stage's `stage.py` holds under its own name: `DedupConfig` for `dedup` and `Config`."""
-    module = importlib.import_module(f"pipeline.{stage}.stage")
-    return getattr(module, "".join(word.capitalize() for word in stage.split("_")) + part)
+    """Return what a stage's module holds under its own name: `DedupConfig` for `dedup` and `Config`."""
+    return getattr(importlib.import_module(stage_module(stage)), "".join(map(str.capitalize, stage.split("_"))) + part)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.website.crawl.walk import CrawlSettings
 from clozeline.tools.website.crawl_site import crawl_to_file
 from tests.loopback_site import HTML, Site

@@ -11,4 +11,3 @@ from clozeline.train.distributed.process_group import load_deepspeed
 torch.set_num_threads(1)
 load_deepspeed()
 canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
-__all__ = ["train"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.shard_sets import damage, toy_set
 from tests.train.masked_set import write_config, write_masked_sets

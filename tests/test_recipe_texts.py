@@ -9,7 +9,7 @@ from pydoc_data.topics import topics
 
 import tokenizers
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 
 ROOT = Path(__file__).parents[1]

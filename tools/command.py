@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from clozeline.command import Parser, guarded
 from clozeline.command import Terminal as Terminal
-from clozeline.errors import ModelError
 
 
 class Arguments(Parser):
@@ -70,12 +68,4 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         arguments: words of the command line; None: those of the process.
         action: called with the options; returns the exit code of success.
     """
-
-    def explained() -> int:
-        try:
-            return action(parser.parse_args(arguments))
-        except ModelError as error:
-            sys.stderr.write(f"error: {error}\n")
-            return error.exit_code
-
-    return guarded(explained, "interrupted: nothing was published")
+    return guarded(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")

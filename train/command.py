@@ -14,7 +14,7 @@ import torch
 
 from clozeline.command import Parser, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config
-from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, ModelError, message_text
+from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
@@ -97,7 +97,7 @@ def _parser() -> Parser:
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message of this rank); the message is empty where another rank prints it."""
     code, text = explain(error)
-    if isinstance(error, ClozelineError | ModelError):
+    if isinstance(error, ClozelineError):
         # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
         speaks = (rank if torch.distributed.is_initialized() else local) == "0"
         return code, text if speaks else ""

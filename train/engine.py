@@ -12,12 +12,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
-from clozeline.arrays import Int64
 from clozeline.model.compilation.host_shapes import settle
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
@@ -25,6 +24,7 @@ from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
 from clozeline.seeding import keyed_hash
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
+from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.distributed.step_clock import StepClock
@@ -38,18 +38,6 @@ from clozeline.train.optim.weights.unfreezing import Unfreezing
 
 _LINEAR: Final = torch.nn.functional.linear
 """Function that stage 3 replaces in torch, from the construction of a model on."""
-
-
-class MicroBatch(Protocol):
-    """A batch, as far as the engine reads it."""
-
-    @property
-    def tensors(self) -> Mapping[str, Tensor]:
-        """Inputs of the model by feature name."""
-
-    @property
-    def origin(self) -> Int64:
-        """Set, stored block and row in it of each row [B, 3]."""
 
 
 @dataclass(frozen=True)

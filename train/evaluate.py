@@ -11,11 +11,11 @@ from torch import Tensor
 
 from clozeline.model.heads import Head
 from clozeline.train.checkpoint.averaged_weights import averages_as_weights
-from clozeline.train.data.global_batch import next_global_batch, shares
+from clozeline.train.data.global_batch import MicroBatch, next_global_batch, shares
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
-from clozeline.train.engine import Engine, MicroBatch, add_sums
+from clozeline.train.engine import Engine, add_sums
 
 
 @dataclass

@@ -11,11 +11,11 @@ from clozeline.errors import DivergedError
 from clozeline.train.checkpoint.checkpoints import Checkpoints
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.global_batch import BatchSource, next_batch_of_tokens
+from clozeline.train.data.global_batch import BatchSource, MicroBatch, next_batch_of_tokens
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
-from clozeline.train.engine import Engine, MicroBatch
+from clozeline.train.engine import Engine
 from clozeline.train.evaluate import Evaluation, HeldoutSet, evaluate
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder

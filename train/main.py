@@ -3,11 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
-
-if not __package__:  # started as a file; replaced, not extended: files beside it would hide modules of the same name
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from clozeline.train.distributed.stopping import leave_at_interrupt
 

@@ -1,4 +1,4 @@
-"""`python -m pipeline.execution.slurm_task FILE`: one task of an array job, started by Slurm on a node.
+"""`python -m clozeline.pipeline.execution.slurm_task FILE`: one task of an array job, started by Slurm on a node.
 
 The file holds a pickled executor, which can run any code: it is read only if it belongs to this user and no other user
 can write it.
@@ -11,7 +11,7 @@ import shlex
 import stat
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import dill
 from datatrove.executor import SlurmPipelineExecutor
@@ -19,8 +19,6 @@ from datatrove.executor import SlurmPipelineExecutor
 from clozeline.command import guarded
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.executors import logs_apart
-
-_ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class JobIds:
@@ -48,9 +46,10 @@ class JobExecutor(SlurmPipelineExecutor):  # type: ignore[misc]
     def get_launch_file_contents(self, sbatch_args: dict[str, Any], run_script: str) -> str:
         """Return the script of the job, which starts this module with the Python of the driver."""
         file = self.logging_dir.resolve_paths("executor.pik")
-        command = f"srun -l -n 1 {shlex.quote(sys.executable)} -m pipeline.execution.slurm_task {shlex.quote(file)}"
-        path = f'export PYTHONPATH={shlex.quote(str(_ROOT))}"${{PYTHONPATH:+:$PYTHONPATH}}"'
-        text: str = super().get_launch_file_contents(sbatch_args, f"{path}\n{command}")
+        command = (
+            f"srun -l -n 1 {shlex.quote(sys.executable)} -m clozeline.pipeline.execution.slurm_task {shlex.quote(file)}"
+        )
+        text: str = super().get_launch_file_contents(sbatch_args, command)
         return text
 
 

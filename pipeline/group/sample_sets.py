@@ -8,7 +8,6 @@ from typing import Any
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen
@@ -38,7 +37,7 @@ def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) 
     Raises:
         ConfigurationError: `auto` without objectives, or two groupings with one label.
     """
-    objectives: list[Objective] = [entry.build(vocabulary) for entry in entries]
+    objectives: list[Any] = [entry.build(vocabulary) for entry in entries]
     if groupings == "auto":
         if not objectives:
             raise ConfigurationError(
@@ -58,6 +57,6 @@ def _spec(chosen: Chosen) -> GroupingSpec:
     return GroupingSpec.of(chosen.name, to_plain(chosen.options))
 
 
-def _minimum(spec: GroupingSpec, objectives: Sequence[Objective]) -> MinimumRow:
+def _minimum(spec: GroupingSpec, objectives: Sequence[Any]) -> MinimumRow:
     sharing = [objective.minimum for objective in objectives if objective.grouping == spec] or [MinimumRow()]
     return MinimumRow(min(minimum.tokens for minimum in sharing), min(minimum.sentences for minimum in sharing))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.__main__ import commands
-from clozeline.pipeline.__main__ import main as run_pipeline
-from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
@@ -186,7 +186,7 @@ class Bench:
         if name == "pipeline":
             return spoken(lambda: run_pipeline(words), limit)
         if name in STAGES:
-            return spoken(lambda: stage_main(name, words), limit)
+            return spoken(lambda: run_stage(name, words), limit)
         # before the disk fills: a library warns where it can write nothing
         tool = importlib.import_module(f"tools.{name}")
         return spoken(lambda: tool.main(words), limit)

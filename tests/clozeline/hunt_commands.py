@@ -11,8 +11,8 @@ from pathlib import Path
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import message_text
-from clozeline.pipeline.__main__ import main as run_pipeline
-from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.experiments.trainings.finetuning_scores import score_run
@@ -112,9 +112,9 @@ class HuntBench:
         of_task = ["--config", str(task / "recipe.yaml"), *given, f"output={task / 'out'}", "executor.workers=1"]
         found = {"pipeline": _here(lambda: run_pipeline(words), speaks=False)}
         for name in (*STAGES, "balance"):
-            action = lambda name=name: stage_main(name, words)  # noqa: E731
+            action = lambda name=name: run_stage(name, words)  # noqa: E731
             found |= {name: _here(action, speaks=False), f"{name}, again": _here(action, output / name, speaks=False)}
-        of_tasks = {"tokenizer": lambda: stage_main("tokenizer", of_task), "tasks": lambda: run_pipeline(of_task)}
+        of_tasks = {"tokenizer": lambda: run_stage("tokenizer", of_task), "tasks": lambda: run_pipeline(of_task)}
         for name, start in of_tasks.items():
             found |= {name: _here(start, speaks=False)}
             found |= {f"{name}, again": _here(start, task / "out" / name, speaks=False)}

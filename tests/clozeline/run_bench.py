@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from tests.clozeline.bench import Answer, spoken, train
 from tests.distributed import run_ranks
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe

@@ -81,7 +81,7 @@ def test_wrong_use_is_a_configuration_error() -> None:
 
 
 def test_an_option_that_is_a_key_is_answered_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
-    from clozeline.pipeline.__main__ import main
+    from clozeline.pipeline.execution.recipe_command import main
 
     assert main(["--config", "recipe:demo", "--input", "x", "--output", "y"]) == 64
     assert capsys.readouterr().err == "error: --input: no such option; keys are written input=VALUE; see --help\n"

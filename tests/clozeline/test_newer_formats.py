@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from clozeline.files import file_hash
-from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.sealed_json import sealed
@@ -99,14 +99,14 @@ def begin(bench: Bench) -> Answer:
 
 
 def stage(bench: Bench, name: str) -> Answer:
-    return spoken(lambda: stage_main(name, [*bench.recipe, f"output={bench.output}", "executor.workers=1"]), None)
+    return spoken(lambda: run_stage(name, [*bench.recipe, f"output={bench.output}", "executor.workers=1"]), None)
 
 
 def task(bench: Bench) -> Answer:
     folder = bench.folder / "task"
     given = [f"input={folder / 'files'}", f"tokenizer.path={write_vocabulary(folder / 'words')}"]
     recipe = ["--config", str(folder / "recipe.yaml"), *given, f"output={folder / 'out'}"]
-    return spoken(lambda: stage_main("tasks", [*recipe, "executor.workers=1"]), None)
+    return spoken(lambda: run_stage("tasks", [*recipe, "executor.workers=1"]), None)
 
 
 OWN = ("train", "where_is")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ClozelineError
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import explained, repair_of
@@ -44,7 +44,7 @@ def repaired(said: str, path: Path, whole: bytes) -> None:
     assert str(path) in said
     found = COMMAND.search(said.replace("\n", " "))
     assert found is not None, said
-    assert stage_main(found[1], shlex.split(found[2])) == 0
+    assert run_stage(found[1], shlex.split(found[2])) == 0
     assert path.read_bytes() == whole
 
 
@@ -81,9 +81,9 @@ def test_a_stage_names_the_stage_before_it(
     whole, place = path.read_bytes(), path.stat().st_size // 2
     path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     words = ["--config", str(output / path.relative_to(output).parts[0] / "config.yaml"), f"output={output}"]
-    assert stage_main(stage, words) == 65
+    assert run_stage(stage, words) == 65
     repaired(capsys.readouterr().err, path, whole)
-    assert stage_main(stage, words) == 0
+    assert run_stage(stage, words) == 0
 
 
 def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from tests.distributed import run_ranks
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
-from clozeline.pipeline.__main__ import stage_main
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.seeding import keyed_hash
 from tests.pipeline.execution.toy_stage import tree
@@ -91,7 +91,7 @@ def outcome(damage: Damage, output: Path, stage: str, arguments: list[str], fold
                 linked.write_bytes(content)
         damage.apply(copy)
         with redirect_stderr(io.StringIO()) as said:
-            code = stage_main(stage, [*arguments, f"output={copy}"])
+            code = run_stage(stage, [*arguments, f"output={copy}"])
         if code in CLEAR:
             named = str(path.parent) if damage.kind == "swap" else str(path)
             return "refused" if named in said.getvalue() else f"unnamed: {said.getvalue()}"

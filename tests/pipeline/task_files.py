@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import ShardSet, open_shards
 
 WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")

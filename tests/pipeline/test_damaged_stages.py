@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.runner import StageRun
 from clozeline.seeding import keyed_hash
 from tests.pipeline import mutations
@@ -74,7 +74,7 @@ def test_damage_to_intermediate_files_is_never_silent(finished, stage, tmp_path,
 
             monkeypatch.setattr(StageRun, "_run_pass", damaging)
             with mutations.copied_before(output, stage, tmp_path) as copy:
-                code = stage_main(stage, [*arguments, f"output={copy}"])
+                code = run_stage(stage, [*arguments, f"output={copy}"])
                 same = code == 0 and tree(copy / stage) == tree(output / stage)
                 found.append("refused" if code in mutations.CLEAR else "harmless" if same else f"silent, exit {code}")
     assert set(found) <= {"refused", "harmless"}

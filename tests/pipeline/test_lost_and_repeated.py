@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from clozeline.files import file_hash
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
@@ -262,7 +262,7 @@ def test_a_flipped_bit_between_two_stages_is_refused_by_name_or_changes_nothing(
         relative = path.relative_to(output).as_posix()
         Damage("flip", relative, keyed_hash(relative)).apply(copy)
         with redirect_stderr(io.StringIO()) as said:
-            code = stage_main(stage, [*arguments, f"output={copy}"])
+            code = run_stage(stage, [*arguments, f"output={copy}"])
         same = code == 0 and tree(copy / stage) == tree(output / stage)
         found.append("refused" if code in CLEAR and str(copy / relative) in said.getvalue() else "harmless" * same)
     assert set(found) <= {"refused", "harmless"}

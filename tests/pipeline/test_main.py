@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.command import keys_of
-from clozeline.pipeline.__main__ import _ALGORITHMS, main, stage_main
+from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main, run_stage
 from clozeline.pipeline.recipe import Recipe, stage_names
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.settable_keys import unsettable
@@ -36,7 +36,7 @@ def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
 
 @pytest.mark.parametrize("stage", [None, *stage_names()])
 def test_every_stage_lists_the_same_keys(stage: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (main(["--help"]) if stage is None else stage_main(stage, ["--help"])) == 0
+    assert (main(["--help"]) if stage is None else run_stage(stage, ["--help"])) == 0
     listed = capsys.readouterr().out
     assert all(f"  {key}: " in listed for key, *_ in keys_of(Recipe, _ALGORITHMS))
 

@@ -209,8 +209,8 @@ def with_shout(tmp_path: Path) -> dict[str, str]:
             (copy / path.name).symlink_to(path)
     (copy / "shout" / "stage.py").write_text(textwrap.dedent(STAGE), encoding="utf-8")
     (copy / "shout" / "__main__.py").write_text(
-        "from pipeline.__main__ import stage_main\n\n"
-        'if __name__ == "__main__":\n    raise SystemExit(stage_main("shout"))\n',
+        "from pipeline.__main__ import run_stage\n\n"
+        'if __name__ == "__main__":\n    raise SystemExit(run_stage("shout"))\n',
         encoding="utf-8",
     )
     return {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}

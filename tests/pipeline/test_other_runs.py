@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
@@ -73,7 +73,7 @@ def outcomes(runs, kind: str, pairs: Iterator[tuple[str, str]], tmp_path: Path, 
             with copied_before(own, stage, tmp_path) as copy:
                 swapped(copy / before, there / before, swapped_in)
                 capsys.readouterr()
-                code = stage_main(stage, [*arguments, f"output={copy}"])
+                code = run_stage(stage, [*arguments, f"output={copy}"])
                 said = capsys.readouterr().err
                 case = f"{part} of {before} under {stage}"
                 assert "Traceback" not in said, case

@@ -11,8 +11,8 @@ import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.files import publish_json
-from clozeline.pipeline.__main__ import main
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.rows import Rows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clozeline import files
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
 
@@ -109,7 +109,7 @@ def test_a_stage_whose_folder_cannot_be_made_says_the_key_and_the_way_out(
     shutil.copytree(reference, output)
     shutil.rmtree(output / stage)
     (output / stage).write_text("a file")
-    assert stage_main(stage, [*arguments, f"output={output}"]) in (64, 74)
+    assert run_stage(stage, [*arguments, f"output={output}"]) in (64, 74)
     said = capsys.readouterr().err
     assert f"{output / stage}" in said
     assert "output=DIR" in said
@@ -124,7 +124,7 @@ def test_a_stage_whose_input_vanished_names_the_command_that_makes_it(arguments,
     found = (path for path in sorted((output / before).rglob("*.arrow")) if path.is_file())
     target = next(found, output / before / "tokenizer" / "vocabulary.json")
     target.unlink()
-    assert stage_main(stage, [*arguments, f"output={output}"]) == 64
+    assert run_stage(stage, [*arguments, f"output={output}"]) == 64
     said = capsys.readouterr().err
     assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `python -m" in said
     assert main([*arguments, f"output={output}"]) == 0

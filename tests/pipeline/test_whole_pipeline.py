@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pages import checked
 from tests.pipeline.execution.toy_stage import tree
@@ -85,14 +85,14 @@ def test_rerun_skips_everything_and_a_changed_key_redoes_what_follows(corpus, re
 def test_stage_by_stage_equals_all_at_once(corpus, reference, tmp_path):
     recipe, source = corpus
     for stage in STAGES:
-        assert stage_main(stage, ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}"]) == 0
+        assert run_stage(stage, ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}"]) == 0
     mine, theirs = whole_tree(tmp_path / "out"), whole_tree(reference)
     assert [name for name in theirs if mine.get(name) != theirs[name]] == []
 
 
 def test_a_stage_whose_input_is_incomplete_names_the_command(corpus, tmp_path, capsys):
     recipe, source = corpus
-    assert stage_main("encode", ["--config", str(recipe), f"input={source}", f"output={tmp_path}"]) == 64
+    assert run_stage("encode", ["--config", str(recipe), f"input={source}", f"output={tmp_path}"]) == 64
     assert "python -m pipeline.clean" in capsys.readouterr().err
 
 
@@ -147,7 +147,7 @@ def test_changed_inputs_are_refused(corpus, tmp_path, capsys):
     recipe, _ = corpus
     pattern = write_corpus(tmp_path / "crawl", documents=30)
     arguments = [recipe, pattern, tmp_path / "out"]
-    assert stage_main("clean", ["--config", str(recipe), f"input={pattern}", f"output={tmp_path / 'out'}"]) == 0
+    assert run_stage("clean", ["--config", str(recipe), f"input={pattern}", f"output={tmp_path / 'out'}"]) == 0
     (tmp_path / "crawl/part0.jsonl").write_text('{"text": "other"}\n')
     assert run(*arguments) == 64
     assert "inputs are frozen" in capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_dry_run_writes_nothing_and_says_what_is_left(corpus, tmp_path, capsys):
     assert run(recipe, source, tmp_path / "out", "--dry-run") == 0
     assert not (tmp_path / "out").exists()
     assert "dedup" in capsys.readouterr().out
-    assert stage_main("clean", [f"input={source}", "--config", str(recipe), f"output={tmp_path / 'out'}"]) == 0
+    assert run_stage("clean", [f"input={source}", "--config", str(recipe), f"output={tmp_path / 'out'}"]) == 0
     capsys.readouterr()
     assert run(recipe, source, tmp_path / "out", "--dry-run") == 0
     assert "clean: complete" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.small_run import build, example_sets
 

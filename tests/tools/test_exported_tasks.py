@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from clozeline.configuration.config import load_config
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.models.export_model import main

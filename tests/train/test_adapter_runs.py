@@ -12,7 +12,7 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.configuration.strict_yaml import parse_yaml
-from clozeline.errors import ClozelineError, ModelError
+from clozeline.errors import ClozelineError
 from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import build_checkpoint
@@ -123,7 +123,7 @@ def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> N
     assert (merged - expected).abs().max() <= 1e-5
     assert (alone - expected).abs().max() > 1e-3
     assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
-    with pytest.raises(ModelError, match="cannot be merged"):
+    with pytest.raises(ClozelineError, match="cannot be merged"):
         open_exportable(base / "prompted")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ModelError
+from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
@@ -23,7 +23,7 @@ from tests.train.masked_set import write_config
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
     try:
         return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except (ClozelineError, ModelError) as error:
+    except ClozelineError as error:
         return error.exit_code, str(error)
 
 

@@ -37,7 +37,7 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
     heldout = heldout_result(run)
     print(f"\nheld-out loss {heldout['loss']:.4f} nats, unigram entropy {heldout['unigram_entropy']:.4f}")
     seconds["export"] = export_run(run, exported)
-    run_step("python", "clozeline compare-logits", run, exported, "--theirs")
+    run_step("clozeline", "compare-logits", run, exported, "--theirs")
     print()
     print(compared(run, exported, SENTENCES))
     print("seconds: " + ", ".join(f"{name} {value:.0f}" for name, value in seconds.items()), flush=True)

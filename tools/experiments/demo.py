@@ -48,7 +48,7 @@ def _demo(output: Path, pages: int, steps: int | None) -> None:
     print(f"unigram entropy of the same tokens {entropy:.4f} nats   ({heldout['labels']:,} masked tokens)")
     print(f"→ {clearly_below(loss, entropy)}")
     texts = [part for text in SENTENCES for part in ("--text", text)]
-    seconds["guesses"] = run_step("python", "clozeline fill-mask", run, "--heldout", "5", *texts)
+    seconds["guesses"] = run_step("clozeline", "fill-mask", run, "--heldout", "5", *texts)
     seconds["export"] = export_run(run, exported)
     print()
     print(compared(run, exported, SENTENCES))

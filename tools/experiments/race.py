@@ -53,7 +53,7 @@ def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
     pages = output / "pages"
     if not pages.exists():
         unfinished = pages.with_name("pages.partial")
-        run_step("python", "clozeline serve-pydoc", "--write", unfinished, variables={"PYTHONHASHSEED": "0"})
+        run_step("clozeline", "serve-pydoc", "--write", unfinished, variables={"PYTHONHASHSEED": "0"})
         unfinished.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)

@@ -21,11 +21,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose, find
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.configuration.logs import LogConfig, ProfileConfig
 from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
-from clozeline.train.logs.profiling import ProfileConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
 from clozeline.train.optim.optimizers import OptimizerBuilder
 from clozeline.train.optim.weights.moving_average import AverageConfig

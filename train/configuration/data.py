@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from math import gcd
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.pipeline.corrupt.objectives import NamedObjective, side_by_side
 from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url
-from clozeline.train.data.stream.online_corruption import OnlineEntries
-from clozeline.train.data.stream.order import default_lanes
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class OnlineCorruption(NamedObjective):
+    """An entry of `data.corrupt`. The objective's own options are beside these keys."""
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """seed of corruption; default: that of the sample set"""
+
+
+def _as_list(value: Any) -> Any:
+    """Return a list of entries: one entry alone is a list of one, null an empty list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+OnlineEntries: TypeAlias = Annotated[
+    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
+]
+"""The configuration's key `data.corrupt`."""
+
+
+def default_lanes(*global_batches: int) -> int:
+    """Return the default number of lanes: gcd(64, every global batch)."""
+    return gcd(64, *global_batches)
 
 
 def _as_given(value: Any) -> Any:

@@ -30,3 +30,30 @@ class LogConfig:
     noise_scale: bool = False
     """record the noise of the gradient, by which report.html draws the batch above which more rows hardly help; needs
     several micro-batches in a step, over all ranks"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ProfileConfig:
+    """The steps that are profiled."""
+
+    first: Annotated[int, Field(alias="from", ge=1)]
+    """first step that is profiled; later than the first few, which also warm up"""
+    steps: Annotated[int, Field(ge=1)] = 5
+    """steps that are profiled; each takes longer than usual, and some MB of the trace"""
+
+    @property
+    def last(self) -> int:
+        """Last step that is profiled."""
+        return self.first + self.steps - 1
+
+    def check(self, steps: int) -> None:
+        """Check that a run of so many steps has all of them.
+
+        Raises:
+            ValueError: it ends before.
+        """
+        if self.last > steps:
+            raise ValueError(
+                f"profile: steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps: lower "
+                "profile.from, or raise steps"
+            )

@@ -12,10 +12,23 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
+from clozeline.arrays import Int64
 from clozeline.errors import ClozelineError
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import Interrupted, StopRequest
-from clozeline.train.engine import MicroBatch
+
+
+class MicroBatch(Protocol):
+    """A batch, as far as the engine reads it."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Inputs of the model by feature name."""
+
+    @property
+    def origin(self) -> Int64:
+        """Set, stored block and row in it of each row [B, 3]."""
+
 
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
 B = TypeVar("B", bound=MicroBatch)

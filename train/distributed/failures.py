@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch.distributed import DistError
 
-from clozeline.errors import PEER_LOST, ClozelineError, ModelError, OutOfMemoryError, StorageError
+from clozeline.errors import PEER_LOST, ClozelineError, OutOfMemoryError, StorageError
 from clozeline.repair import explained
 
 _PEER_GONE: Final = (
@@ -26,7 +26,7 @@ _LESS_MEMORY: Final = (
 def explain(error: Exception) -> tuple[int, str]:
     """Return the exit code of an error, and a message; a fault of Clozeline's own has its traceback for one."""
     text = str(error)
-    if isinstance(error, ClozelineError | ModelError):
+    if isinstance(error, ClozelineError):
         return error.exit_code, text
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
         first = text.splitlines()[0] if text else type(error).__name__

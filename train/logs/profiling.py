@@ -5,45 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import torch
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
 from clozeline.errors import ClozelineError, StorageError
 from clozeline.files import publish, read_json
+from clozeline.train.configuration.logs import ProfileConfig
 
 _LARGEST: Final = 10
 """Rows of the table."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class ProfileConfig:
-    """The steps that are profiled."""
-
-    first: Annotated[int, Field(alias="from", ge=1)]
-    """first step that is profiled; later than the first few, which also warm up"""
-    steps: Annotated[int, Field(ge=1)] = 5
-    """steps that are profiled; each takes longer than usual, and some MB of the trace"""
-
-    @property
-    def last(self) -> int:
-        """Last step that is profiled."""
-        return self.first + self.steps - 1
-
-    def check(self, steps: int) -> None:
-        """Check that a run of so many steps has all of them.
-
-        Raises:
-            ValueError: it ends before.
-        """
-        if self.last > steps:
-            raise ValueError(
-                f"profile: steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps: lower "
-                "profile.from, or raise steps"
-            )
 
 
 class Profiler:

@@ -11,8 +11,8 @@ import torch
 
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.data.global_batch import GlobalBatch, shares
-from clozeline.train.engine import Engine, MicroBatch, StepResult
+from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
+from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation
 from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth

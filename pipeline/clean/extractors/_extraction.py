@@ -19,7 +19,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, NamedTuple
 
@@ -127,10 +126,9 @@ class Extraction:
         return self._child
 
     def _start(self) -> subprocess.Popen[bytes]:
-        root = str(Path(__file__).resolve().parents[3])
-        code = f"import sys; sys.path.insert(0, {root!r}); from pipeline.extractors._extraction import serve; serve()"
+        code = f"from {__name__} import serve; serve()"
         # In a group of its own: Ctrl-C is for the process that asks, which then ends the child.
-        pipe, command = subprocess.PIPE, [sys.executable, "-P", "-c", code]
+        pipe, command = subprocess.PIPE, [sys.executable, "-c", code]
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0)
         assert child.stdin is not None
         assert child.stdout is not None

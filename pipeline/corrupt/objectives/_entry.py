@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives._objective import Objective
+from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
 
@@ -36,6 +37,10 @@ class NamedObjective:
         """Return the objective, bound to a vocabulary."""
         objective: Objective = self.objective.build(vocabulary, self.set_label)
         return objective
+
+    def check_tokens(self, vocabulary: Vocabulary) -> None:
+        """Raise a ConfigurationError where a vocabulary lacks a special token of the objective or its grouping."""
+        build_grouping(self.build(vocabulary).grouping, vocabulary)
 
 
 def side_by_side(entry: type[NamedObjective]) -> BeforeValidator:

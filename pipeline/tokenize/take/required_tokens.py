@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
@@ -26,7 +24,7 @@ def users_of(recipe: Recipe) -> list[User]:
     be refused by the training alone.
     """
     entries: Sequence[Any] = recipe.config_of("corrupt") if recipe.has("corrupt") else ()
-    users: list[User] = [partial(_make, entry) for entry in entries]
+    users: list[User] = [entry.check_tokens for entry in entries]
     if recipe.has("tasks"):
         users.append(recipe.config_of("tasks").check_tokens)
     if recipe.has("group") or recipe.has("tasks"):
@@ -37,10 +35,6 @@ def users_of(recipe: Recipe) -> list[User]:
 def check_pad(vocabulary: Vocabulary) -> None:
     """Raise ConfigurationError where rows cannot be padded."""
     vocabulary.id_of("pad", "padding of rows")
-
-
-def _make(entry: Any, vocabulary: Vocabulary) -> None:
-    build_grouping(entry.build(vocabulary).grouping, vocabulary)
 
 
 def needed_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:

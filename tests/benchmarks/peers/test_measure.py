@@ -25,7 +25,7 @@ from benchmarks.peers.workload import (
     sample_indices,
     token_rows,
 )
-from clozeline.train.data.stream.order import default_lanes
+from clozeline.train.configuration.data import default_lanes
 
 _SAMPLES = 100 * BATCH
 

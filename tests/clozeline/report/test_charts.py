@@ -67,7 +67,7 @@ def test_equal_data_give_equal_bytes_whatever_the_user_has_set():
 
 def test_matplotlib_is_imported_by_the_first_picture():
     program = (
-        "import sys, pipeline.__main__, train.logs.report, pipeline.charts as b\n"
+        "import sys, clozeline.pipeline.__main__, clozeline.train.logs.report, clozeline.report.charts as b\n"
         "assert 'matplotlib' not in sys.modules\n"
         "b.bars('t', [b.Bar('a', 1, '1')])\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from clozeline.errors import ConfigurationError, ModelError, WeightsError
+from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import edit_config, saved
 
@@ -144,7 +144,7 @@ def test_a_configuration_that_is_not_ours_is_refused(folder, changes, words):
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
-    assert "config.json" in refused(tmp_path, ModelError)
+    assert "config.json" in refused(tmp_path, ClozelineError)
     (tmp_path / "config.json").write_text("[1]")
     assert "expected keys and values" in refused(tmp_path)
     (tmp_path / "config.json").write_text("{")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.errors import ConfigurationError, ModelError, WeightsError
+from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
 from clozeline.model.checkpoints._facts import FACTS, FACTS_FORMAT, Facts, imported_tokenizer, read_facts
 from clozeline.sealed_json import sealed
 
@@ -53,7 +53,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, seal: bool) -> None:
 @pytest.mark.parametrize("plain", [{}, {**PLAIN, "vocab_size": "7"}, {**PLAIN, "more": 1}, [], 7])
 def test_other_content_is_refused(tmp_path: Path, plain: Any) -> None:
     path = written(tmp_path, plain)
-    with pytest.raises(ModelError, match=f"{path}.*(import the model again|take another copy)"):
+    with pytest.raises(ClozelineError, match=f"{path}.*(import the model again|take another copy)"):
         read_facts(path)
 
 

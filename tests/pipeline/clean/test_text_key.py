@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.summary_table import accounting_rows
 from tests.pipeline.clean.cleaning import run_clean
 

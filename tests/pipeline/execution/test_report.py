@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.__main__ import main, stage_main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pages import ParsedPage, checked
@@ -133,7 +133,7 @@ def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypat
     drawn: list[Path] = []
     monkeypatch.setattr("clozeline.pipeline.execution.report.write_page", lambda path, text: drawn.append(path))
     assert main(arguments) == 0
-    assert stage_main("clean", arguments) == 0
+    assert run_stage("clean", arguments) == 0
     assert drawn == []
     newer = (output / "report.html").stat().st_mtime_ns + 1
     os.utime(output / "encode" / "report.json", ns=(newer, newer))
@@ -154,7 +154,7 @@ def test_what_no_stage_counted_is_left_out(run, tmp_path):
 def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
     _, arguments = run
     assert not any("clean.keep_text" in shown for shown in page.texts if "none was kept" in shown)
-    assert stage_main("clean", [*arguments, f"output={tmp_path}", "clean.keep_text=0"]) == 0
+    assert run_stage("clean", [*arguments, f"output={tmp_path}", "clean.keep_text=0"]) == 0
     other = checked((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert any("clean.keep_text" in shown for shown in other.texts if "none was kept" in shown)
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
@@ -174,7 +174,7 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     else:
         path.write_text(whole.replace(*(("7", "8", 1) if damage == "flip" else ('"format": 1', '"format": 2'))))
     os.utime(tmp_path / "out" / "dedup" / "report.json")
-    code = stage_main("dedup", arguments)
+    code = run_stage("dedup", arguments)
     if name and damage != "gone":
         assert code == 65
         assert f"{path}: " in (said := capsys.readouterr().err)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.killed_run import killed

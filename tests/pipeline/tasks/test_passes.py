@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from tests.pipeline.task_files import make_sets, open_split, write_recipe, write_task, write_vocabulary
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.passes import open_reader

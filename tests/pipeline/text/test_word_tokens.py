@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.text.word_tokens import word_tokens
 
-RECORDED = json.loads((Path(__file__).parents[1] / "filters" / "datatrove_verdicts.json").read_text(encoding="utf-8"))[
-    "tokens"
-]
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(encoding="utf-8")
+)["tokens"]
 
 
 def test_tokens_are_the_peers():

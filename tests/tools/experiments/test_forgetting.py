@@ -13,7 +13,7 @@ import yaml
 import clozeline.tools.experiments.trainings.runner
 import clozeline.tools.experiments.trainings.task_sequence
 import clozeline.tools.runs.fisher
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
 from tests.distributed import RankPool

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs.extract_features import main as extract
 from clozeline.tools.runs.inference.feature_files import Features, open_features
 from clozeline.tools.runs.neighbors import NeighbourOptions, main, neighbours

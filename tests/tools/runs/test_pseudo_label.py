@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clozeline.files import file_hash
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
 from clozeline.tools.runs.inference.trained_model import load_trained
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe

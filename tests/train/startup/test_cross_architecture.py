@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from clozeline.errors import ConfigurationError, ModelError
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.adapter import AdapterConfig
@@ -147,7 +147,7 @@ def test_relative_distances_of_the_other_direction_are_new(tmp_path: Path) -> No
 def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     saved(tmp_path, "bert", num_hidden_layers=2)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
-    with pytest.raises((ConfigurationError, ModelError), match=message):
+    with pytest.raises((ConfigurationError, ClozelineError), match=message):
         fill(model, tmp_path)
 
 

@@ -11,12 +11,12 @@ import torch
 import transformers
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError, ModelError
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.__main__ import main as make_shards
+from clozeline.pipeline.execution.recipe_command import main as make_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
@@ -49,7 +49,7 @@ def fresh(folder: Path, vocabulary: int = VOCABULARY, **changes: object) -> Mode
 
 
 def message(model: Model, folder: Path) -> str:
-    with pytest.raises((ConfigurationError, ModelError)) as caught:
+    with pytest.raises((ConfigurationError, ClozelineError)) as caught:
         fill(model, folder)
     return str(caught.value)
 

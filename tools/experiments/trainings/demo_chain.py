@@ -27,10 +27,10 @@ from clozeline.train.logs.json_lines import read_lines
 @contextlib.contextmanager
 def _serve_pages(port: int) -> Iterator[None]:
     """Run the documentation server as a process of its own while the block runs."""
-    command = ["python", "clozeline serve-pydoc", "--port", str(port)]
+    command = ["clozeline", "serve-pydoc", "--port", str(port)]
     print(f"\n$ {shlex.join(command)} &", flush=True)
-    python = [sys.executable, *command[1:]]
-    with subprocess.Popen(python, cwd=ROOT, env=step_environment(), stdout=subprocess.PIPE, text=True) as server:
+    program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
+    with subprocess.Popen(program, cwd=ROOT, env=step_environment(), stdout=subprocess.PIPE, text=True) as server:
         try:
             if server.stdout is None or not (line := server.stdout.readline()):
                 raise StorageError(f"the documentation server did not start on port {port}; try again")
@@ -49,7 +49,7 @@ def crawl(folder: Path, pages: int) -> float:
     port = int(remembered.read_text(encoding="utf-8"))
     with contextlib.nullcontext() if output.exists() else _serve_pages(port):
         words = [f"http://127.0.0.1:{port}/", "--output", str(output), "--pages", str(pages), "--delay", "0"]
-        return run_step("python", "clozeline crawl-site", *words)
+        return run_step("clozeline", "crawl-site", *words)
 
 
 def train(output: Path, shards: Path, configuration: str, *overrides: str, steps: int | None = None) -> float:

@@ -27,7 +27,7 @@ def export_run(run: Path, exported: Path) -> float:
     if config.exists() and config.stat().st_mtime >= (run / "checkpoints" / "latest").stat().st_mtime:
         return 0.0
     shutil.rmtree(exported, ignore_errors=True)
-    return run_step("python", "clozeline export-model", run, exported)
+    return run_step("clozeline", "export-model", run, exported)
 
 
 def compared(run: Path, exported: Path, texts: Sequence[str]) -> str:

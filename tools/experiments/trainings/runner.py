@@ -22,12 +22,14 @@ from typing import Any, Final
 
 import yaml
 
+from clozeline import PACKAGE
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish, read_json
 from clozeline.report.html_page import listing, page, write_page
 from clozeline.tools.experiments.trainings.runs_picture import Panels, runs_picture
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = (PACKAGE / "train").resolve().parent
+"""Folder of `train/main.py` and `configs/`: the repository, or the package of a wheel."""
 RANKS: Final = 2
 """Processes that share the cores of a demo: a step gets its part of the threads."""
 
@@ -123,9 +125,8 @@ def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
-    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(ROOT)}
-    paths = {key: os.pathsep.join(filter(None, [value, os.environ.get(key)])) for key, value in first.items()}
-    return {**defaults, **os.environ, **paths}
+    path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), os.environ.get("PATH")]))
+    return {**defaults, **os.environ, "PATH": path}
 
 
 def free_port() -> int:

@@ -204,7 +204,7 @@ class TaskSequence:
             file = branch / f"fisher-{self.tasks[old].name}.safetensors"
             if not file.exists():
                 words = [f"output={file}", f"data={self.tasks[old].shards.path}", f"rows={rows}"]
-                run_step("python", "clozeline fisher", source, *words)
+                run_step("clozeline", "fisher", source, *words)
             files.append(file)
         return files[0] if len(files) == 1 else _summed(files, branch / f"fisher-of-{number}.safetensors")
 

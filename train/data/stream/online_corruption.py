@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Any, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import NamedObjective, Objective, side_by_side
+from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.train.configuration.data import OnlineCorruption
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class OnlineCorruption(NamedObjective):
-    """An entry of `data.corrupt`. The objective's own options are beside these keys."""
-
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    """seed of corruption; default: that of the sample set"""
-
-
-def _as_list(value: Any) -> Any:
-    """Return a list of entries: one entry alone is a list of one, null an empty list."""
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-OnlineEntries: TypeAlias = Annotated[
-    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
-]
-"""The configuration's key `data.corrupt`."""
-
-
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Corruption:
     """An objective and its seed, as the stream calls them; variant = epoch."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,6 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.seeding import keyed_hash
 from clozeline.train.data.stream.permutation import FeistelPermutation, row_permutations
-
-
-def default_lanes(*global_batches: int) -> int:
-    """Return the default number of lanes: gcd(64, every global batch)."""
-    return gcd(64, *global_batches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
+from clozeline.train.configuration.data import default_lanes
 from clozeline.train.data.stream.batch_builder import Assembly, Batches, Builder, Collator
 from clozeline.train.data.stream.collate import Batch, Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
-from clozeline.train.data.stream.order import default_lanes
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
 from clozeline.train.data.stream.prefetch import Prefetcher
 from clozeline.train.data.stream.reading_order import ReadingOrder

@@ -9,8 +9,8 @@ import pytest
 from clozeline.command import guarded
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
-from clozeline.pipeline.__main__ import main
 from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.runner import StageRun, stage_key
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe

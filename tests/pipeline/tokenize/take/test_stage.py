@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.take.stage import TokenizerConfig
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.trainings.study_plan import load_study, plan_training
 
 STUDIES = Path(__file__).parents[4] / "configs" / "studies"

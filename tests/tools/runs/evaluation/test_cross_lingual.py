@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.finetune import main as finetune
 from clozeline.tools.experiments.trainings.finetuning_scores import read_by_split
 from tests.distributed import ROOT

@@ -10,7 +10,7 @@ from scipy import stats
 from torch.nn.functional import cosine_similarity
 
 from clozeline.model.build import build_model
-from clozeline.pipeline.__main__ import main
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer

@@ -17,8 +17,9 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.seeding import kernel_keys, words
+from clozeline.train.configuration.data import OnlineCorruption
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.online_corruption import OnlineCorruption, corruption_of
+from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import TOKENIZER, objective, rows, write_set

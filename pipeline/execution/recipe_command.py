@@ -1,0 +1,121 @@
+"""Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from clozeline.command import (
+    Parser,
+    Terminal,
+    guarded,
+    keys_of,
+    print_keys,
+    program_name,
+    stopping_at_signals,
+)
+from clozeline.configuration.config import config_file
+from clozeline.errors import StorageError
+from clozeline.pipeline.execution.plan import Plan, load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.report import earlier_report, write_run_report
+from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
+from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
+from clozeline.pipeline.execution.summary_table import print_table
+from clozeline.pipeline.recipe import Recipe, load_recipe, stage_names
+
+_ALGORITHMS: Final = (
+    ("input", "reader", "clozeline.pipeline.ingest.readers"),
+    ("executor.options", "executor.name", "clozeline.pipeline.execution.executors"),
+)
+"""Algorithms whose options are beside other keys of a recipe."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a recipe, or the stage that the first argument names, and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in stage_names():
+        return run_stage(words[0], words[1:])
+    return guarded(lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words))
+
+
+def run_stage(stage: str, arguments: Sequence[str]) -> int:
+    """Run one stage of a recipe, whose earlier stages must be complete, and return the exit code."""
+    program, description = f"python -m pipeline {stage}", f"Run the stage '{stage}' of a recipe."
+    return guarded(lambda: _parse_and_run(program, description, stage, arguments))
+
+
+def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str]) -> int:
+    parser = Parser(prog=program_name(program), description=description, add_help=False)
+    parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
+    parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
+    parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
+    parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
+    options = parser.parse_intermixed_args(arguments)
+    if options.help:
+        parser.print_help()
+        place = {name: number for number, name in enumerate(all_stages())}
+        print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: place.get(key[0].partition(".")[0], -1)))
+        return 0
+    if options.config is None:
+        parser.error("--config FILE is missing")
+    return _run(options, stage)
+
+
+def _run(options: argparse.Namespace, stage: str | None) -> int:
+    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
+    check_recipe(recipe)
+    if options.dry_run:
+        return _dry_run(recipe, stage)
+    earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
+    summaries: list[StageSummary] = []
+    try:
+        with stopping_at_signals():
+            run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
+    finally:
+        if summaries:
+            print_table(summaries)
+    _report(recipe, stage)
+    return 0
+
+
+def _dry_run(recipe: Recipe, only: str | None) -> int:
+    """Show what a start would do, without writing anything."""
+    console = Terminal()
+    plan = load_plan(recipe)
+    console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    upstream: str | None = plan.digest
+    for name in stages_of(recipe):
+        run = None if upstream is None else _planned(recipe, name, plan, upstream)
+        missing = None if run is None else run.missing()
+        if only in (None, name):
+            console.print(f"{name}: {_to_do(run, missing)}", highlight=False)
+        upstream = run.digest(upstream) if run is not None and upstream is not None and not missing else None
+    return 0
+
+
+def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
+    """Return the run of a stage; None where its passes depend on files that an earlier stage must still write."""
+    stage = stage_of(recipe, name, plan)
+    try:
+        return StageRun(stage, stage_key(stage, upstream), verify=False)
+    except StorageError:
+        return None
+
+
+def _to_do(run: StageRun[Any] | None, missing: list[list[int]] | None) -> str:
+    if run is None or missing is None:
+        return "follows from the stages before it"
+    named = zip(run.passes, missing, strict=False)
+    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
+
+
+def _report(recipe: Recipe, only: str | None) -> None:
+    """Write the report of the stages up to the one that ran."""
+    names = stages_of(recipe)
+    done = names if only is None else names[: names.index(only) + 1]
+    path = write_run_report(recipe.output_folder, done)
+    Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)

@@ -1,8 +1,0 @@
-from functools import partial
-
-from clozeline.pipeline.__main__ import stage_main
-
-main = partial(stage_main, "group")
-
-if __name__ == "__main__":
-    raise SystemExit(main())
