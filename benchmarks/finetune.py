@@ -32,7 +32,7 @@ import clozeline.train.run
 from benchmarks.trainer import SKIPPED, Clock, Ticking, tick_our_steps, train_with_transformers
 from clozeline.configuration.config import config_file, load_config
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.trainings.small_bert import small_vocabulary
+from clozeline.tools.experiments.multirun.small_bert import small_vocabulary
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, start

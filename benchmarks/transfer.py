@@ -33,8 +33,8 @@ from clozeline.pipeline.tasks.readers._lines import text_lines
 from clozeline.pipeline.tasks.readers._whole_json import read_whole_json
 from clozeline.registry import choose
 from clozeline.seeding import keyed_hash
-from clozeline.tools.experiments.trainings.comparison import mean_and_deviation
-from clozeline.tools.experiments.trainings.finetuning_scores import read_scored
+from clozeline.tools.experiments.multirun.comparison import mean_and_deviation
+from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 
 STARTS: Final = ("all", "embeddings", "random")
 BATCH: Final = 16

@@ -12,8 +12,8 @@ from clozeline.errors import ClozelineError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
-from clozeline.tools.experiments.trainings.race_rules import Entry, Race
-from clozeline.tools.experiments.trainings.study_plan import Study, Variant
+from clozeline.tools.experiments.multirun.race_rules import Entry, Race
+from clozeline.tools.experiments.multirun.study_plan import Study, Variant
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
 from tests.pipeline.corruption_cases import vocabulary

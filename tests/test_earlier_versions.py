@@ -16,7 +16,7 @@ import pytest
 
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.contents.stored_objective import stored_objective
+from clozeline.tools.shards.provenance.objective import stored_objective
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.startup.run_directory import read_config

@@ -15,7 +15,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
-from clozeline.tools.experiments.trainings.finetuning_scores import score_run
+from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
 from clozeline.train.distributed.process_group import World

@@ -14,8 +14,8 @@ from tests.clozeline.bench import Bench
 from tests.clozeline.run_bench import RunBench
 from tests.distributed import RankPool
 from tests.pipeline.miniature import RECIPE, STAGES, text
-from tests.tools.experiments.trainings.small_race import entry, write_race, write_sets
-from tests.tools.experiments.trainings.small_study import write_study
+from tests.tools.experiments.multirun.small_race import entry, write_race, write_sets
+from tests.tools.experiments.multirun.small_study import write_study
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.runs.data.feed import Feed
 from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import toy_set

@@ -17,7 +17,7 @@ from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import names
-from clozeline.tools.models.exporting.exportable import open_exportable
+from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.zero_partitions import fragments

@@ -25,7 +25,7 @@ from clozeline.report.html_page import grid, page, section, table, write_page
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.tools.command import Arguments, counted, run_tool, some_path
 from clozeline.command import Terminal
-from clozeline.tools.shards.viewer.output import print_view
+from clozeline.tools.shards.viewer.rendering import print_view
 from clozeline.train.configuration.config import flatten
 from clozeline.errors import reading_run
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.tools.experiments.demo import RECIPE, SENTENCES, TRAINING
-from clozeline.tools.experiments.trainings.demo_chain import crawl, heldout_result, run_chain, train
-from clozeline.tools.experiments.trainings.runner import run_step
-from clozeline.tools.experiments.trainings.exported_guesses import compared, export_run
-from clozeline.tools.experiments.trainings.small_bert import publish_small_bert
+from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
+from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.experiments.multirun.exported_guesses import compared, export_run
+from clozeline.tools.experiments.multirun.small_bert import publish_small_bert
 
 _OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"
 _OPTIMIZER: Final = "{name: adamw, learning_rate: 1e-3, betas: [0.9, 0.98], eps: 1e-6, weight_decay: 0.01}"

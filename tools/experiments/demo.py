@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clozeline.tools.experiments.trainings.demo_chain import crawl, heldout_result, run_chain, train
-from clozeline.tools.experiments.trainings.runner import run_step
-from clozeline.tools.experiments.trainings.exported_guesses import compared, export_run
+from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
+from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.experiments.multirun.exported_guesses import compared, export_run
 
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"

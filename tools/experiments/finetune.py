@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT, config_file
 from clozeline.errors import ConfigurationError
-from clozeline.tools.experiments.trainings.finetuning_scores import (
+from clozeline.tools.experiments.multirun.finetuning_scores import (
     comparison_lines,
     matrix_lines,
     read_by_split,
@@ -34,7 +34,7 @@ from clozeline.tools.experiments.trainings.finetuning_scores import (
     scores_path,
     table_lines,
 )
-from clozeline.tools.experiments.trainings.runner import (
+from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
     refuse_other_words,

@@ -27,9 +27,9 @@ from clozeline.configuration.config import config_digest, load_config
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.report.html_page import grid, section
-from clozeline.tools.experiments.trainings.heldout_halves import HALVES, split_heldout
-from clozeline.tools.experiments.trainings.race_results import Result, record_line, result_of, standings, target_of
-from clozeline.tools.experiments.trainings.race_rules import (
+from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
+from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
+from clozeline.tools.experiments.multirun.race_rules import (
     HELDOUT,
     Entry,
     Race,
@@ -38,9 +38,9 @@ from clozeline.tools.experiments.trainings.race_rules import (
     load_race,
     training_of,
 )
-from clozeline.tools.experiments.trainings.runner import ROOT, Training, collect_all, run_step, write_report
+from clozeline.tools.experiments.multirun.runner import ROOT, Training, collect_all, run_step, write_report
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
-from clozeline.tools.experiments.trainings.runs_picture import Panels
+from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from clozeline.train.logs.json_lines import read_lines
 

@@ -24,14 +24,14 @@ from clozeline.report.charts import SHADES
 from clozeline.files import publish, read_json
 from clozeline.report.html_page import grid, section
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.trainings.comparison import mean_text
-from clozeline.tools.experiments.trainings.demo_chain import crawl
-from clozeline.tools.experiments.trainings.pair_accuracy import PairTest, pair_table
-from clozeline.tools.experiments.trainings.runner import Training, collect_all, run_step, write_report
-from clozeline.tools.experiments.trainings.study_plan import Plan, Study, Variant, load_study, plan_training
-from clozeline.tools.experiments.trainings.study_scores import batch_losses, loss_of, verdict
+from clozeline.tools.experiments.multirun.comparison import mean_text
+from clozeline.tools.experiments.multirun.demo_chain import crawl
+from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table
+from clozeline.tools.experiments.multirun.runner import Training, collect_all, run_step, write_report
+from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant, load_study, plan_training
+from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
-from clozeline.tools.experiments.trainings.runs_picture import Panels
+from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from clozeline.train.logs.json_lines import read_lines

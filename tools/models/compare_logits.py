@@ -18,7 +18,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
-from clozeline.tools.models.exporting.exportable import open_exportable
+from clozeline.tools.models.export.exportable import open_exportable
 
 Logits = Callable[[Tensor], list[Tensor]]
 """Scores of each head, in the order of the heads' names, as classes of transformers have them."""

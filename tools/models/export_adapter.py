@@ -16,7 +16,7 @@ from clozeline.files import publish, publish_json
 from clozeline.model.checkpoints import AdapterExport, export_adapter, map_for
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
 from clozeline.tools.model_folder import refuse_full, write_tensors
-from clozeline.tools.models.exporting.exportable import Adapted, open_adapted, open_exportable
+from clozeline.tools.models.export.exportable import Adapted, open_adapted, open_exportable
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---

@@ -20,10 +20,10 @@ from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokeni
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
 from clozeline.tools.model_folder import refuse_full
-from clozeline.tools.models.exporting.exportable import Exportable, open_exportable
-from clozeline.tools.models.exporting.model_card import model_card
-from clozeline.tools.models.exporting.sentence_embeddings import POOLINGS, check_pooling, write_modules
-from clozeline.tools.models.exporting.weight_files import byte_count, write_weights
+from clozeline.tools.models.export.exportable import Exportable, open_exportable
+from clozeline.tools.models.export.model_card import model_card
+from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
+from clozeline.tools.models.export.weight_files import byte_count, write_weights
 
 _SPECIALS: Final = "specials in text"
 

@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.files import file_hash, publish
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.last_word_prediction import last_word_lines, last_word_scores, read_passages
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.masked_facts import fact_lines, fact_scores, read_facts, read_words
@@ -35,7 +36,6 @@ from clozeline.tools.runs.evaluation.scores import lines_of, scored_of, scores_o
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, open_scorer, opening, ready_scores
 from clozeline.tools.runs.inference.trained_model import load_trained
-from clozeline.tools.runs.inputs.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.distributed.process_group import World, describe_environment, start

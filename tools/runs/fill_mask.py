@@ -22,8 +22,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from clozeline.tools.runs.inputs.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
 from clozeline.train.data.sets.datasets import heldout_paths
 from clozeline.train.startup.run_directory import read_config
 

@@ -35,8 +35,8 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import keyed_hash
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.model_folder import write_tensors
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
 from clozeline.tools.runs.inference.trained_model import load_trained
-from clozeline.tools.runs.inputs.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.run_directory import read_config

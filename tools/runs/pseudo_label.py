@@ -24,9 +24,9 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish, publish_json
 from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import Judged, judge, read_texts, task_reader
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.tools.runs.inputs.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.settings import add_settings, settings_of
 
 

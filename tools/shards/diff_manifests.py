@@ -15,8 +15,8 @@ from clozeline.command import Terminal
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.command import Arguments, counted, natural, run_tool, some_path
-from clozeline.tools.shards.contents.rewriting import here
-from clozeline.tools.shards.viewer.output import print_view
+from clozeline.tools.shard_folder import here
+from clozeline.tools.shards.viewer.rendering import print_view
 
 _ABSENT: Final = "absent"
 _ORDER: Final = "order of "

@@ -23,11 +23,17 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.errors import DamagedBlock
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool, some_path
-from clozeline.tools.runs.inference.task_answers import answer_of
-from clozeline.tools.runs.inputs.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from clozeline.tools.shards.contents.row_origins import BlockRow, describe_origin, documents_of, partners_of, stored_at
-from clozeline.tools.shards.contents.set_tokenizer import TOKENIZER_HELP, find_pieces
-from clozeline.tools.shards.contents.shard_rows import PAIR_LABEL
+from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from clozeline.tools.shards.provenance.row_origins import (
+    BlockRow,
+    describe_origin,
+    documents_of,
+    partners_of,
+    stored_at,
+)
+from clozeline.tools.shards.provenance.row_search import PAIR_LABEL
+from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
+from clozeline.tools.shards.viewer.task_answers import answer_of
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")

@@ -24,8 +24,8 @@ from clozeline.files import publish_json
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
-from clozeline.tools.shards.contents.rewriting import new_files
-from clozeline.tools.shards.contents.shard_rows import readable_blocks
+from clozeline.tools.shard_folder import new_files
+from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 _CHECKSUM: Final = slice(148, 155)
 """position of the checksum in a tar header"""

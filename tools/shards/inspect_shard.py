@@ -23,11 +23,11 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
-from clozeline.tools.runs.inference.task_answers import answer_of
-from clozeline.tools.shards.contents.set_tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.contents.stored_objective import stored_objective
-from clozeline.tools.shards.viewer.facts import column_sheet, origin_sheet, set_sheet
-from clozeline.tools.shards.viewer.output import print_view, view_page
+from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
+from clozeline.tools.shards.viewer.rendering import print_view, view_page
+from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
+from clozeline.tools.shards.viewer.task_answers import answer_of
 
 
 def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:

@@ -16,7 +16,7 @@ from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
 from clozeline.tools.command import Arguments, counted, run_tool, some_path
-from clozeline.tools.shards.contents.rewriting import here
+from clozeline.tools.shard_folder import here
 
 Entries: TypeAlias = list[dict[str, Any]]
 

@@ -21,14 +21,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
-from clozeline.tools.shards.contents.rewriting import (
+from clozeline.tools.shard_folder import (
     carried,
     new_files,
     open_files,
     quarantine_entries,
     write_quarantine,
 )
-from clozeline.tools.shards.contents.shard_rows import blocks_of
+from clozeline.tools.shards.provenance.row_search import blocks_of
 
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""

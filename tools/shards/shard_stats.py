@@ -19,8 +19,8 @@ from clozeline.command import Terminal
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.report.html_page import facts, grid, page, section, table, write_page
 from clozeline.tools.command import Arguments, run_tool, some_path
-from clozeline.tools.shards.contents.set_tokenizer import find_pieces
-from clozeline.tools.shards.shard_statistics.pictures import pictures
+from clozeline.tools.shards.provenance.tokenizer import find_pieces
+from clozeline.tools.shards.shard_statistics.charts import pictures
 from clozeline.tools.shards.shard_statistics.sources import find_sources
 from clozeline.tools.shards.shard_statistics.tables import Figures, tables
 from clozeline.tools.shards.shard_statistics.tally import Tally, tally

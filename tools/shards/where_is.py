@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import IntermixedArguments, counted, natural, positive, run_tool
-from clozeline.tools.runs.inputs.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from clozeline.tools.shards.contents.document_table import documents_at, find_documents
-from clozeline.tools.shards.contents.row_origins import describe_origin, stored_at
-from clozeline.tools.shards.contents.shard_rows import StoredRow, find_document_rows, find_rows
+from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from clozeline.tools.shards.provenance.document_table import documents_at, find_documents
+from clozeline.tools.shards.provenance.row_origins import describe_origin, stored_at
+from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
 from clozeline.train.data.stream.reading_order import Visit
 
 _SAMPLE_DIGITS: Final = 16

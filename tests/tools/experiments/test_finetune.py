@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import clozeline.tools.experiments.trainings.runner
+import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.finetune
 from clozeline.errors import ConfigurationError
 from tests.distributed import RankPool
@@ -109,7 +109,7 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
             (output / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
             raise ConfigurationError("stopped")
 
-    for module in (clozeline.tools.experiments.finetune, clozeline.tools.experiments.trainings.runner):
+    for module in (clozeline.tools.experiments.finetune, clozeline.tools.experiments.multirun.runner):
         monkeypatch.setattr(module, "run_step", step)
     given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
     for words, message, last in (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-import clozeline.tools.experiments.trainings.runner
-import clozeline.tools.experiments.trainings.task_sequence
+import clozeline.tools.experiments.multirun.runner
+import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.configuration.config import load_config
@@ -21,7 +21,7 @@ from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
-from clozeline.tools.experiments.trainings.task_sequence import TaskSequence, read_tasks
+from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.experiments.forgetting import main
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
@@ -84,7 +84,7 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
             assert clozeline.tools.runs.fisher.main(words[2:]) == 0
         return 0.0
 
-    for module in (clozeline.tools.experiments.trainings.task_sequence, clozeline.tools.experiments.trainings.runner):
+    for module in (clozeline.tools.experiments.multirun.task_sequence, clozeline.tools.experiments.multirun.runner):
         monkeypatch.setattr(module, "run_step", step)
     return seen
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.experiments.trainings.small_race import HELDOUT, entry, write_race, write_sets
+from tests.tools.experiments.multirun.small_race import HELDOUT, entry, write_race, write_sets
 from tests.train.test_run import start
 from clozeline.tools.experiments import race as tool
-from clozeline.tools.experiments.trainings import runner
-from clozeline.tools.experiments.trainings.race_rules import changed_sets
+from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.experiments.multirun.race_rules import changed_sets
 from clozeline.train.logs.json_lines import read_lines
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.tools.experiments.trainings.finetuning_scores import comparison_lines, read_scored, score_run
+from clozeline.tools.experiments.multirun.finetuning_scores import comparison_lines, read_scored, score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from clozeline.tools.runs.inference.trained_model import load_trained

@@ -13,7 +13,7 @@ from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.pieces import visible
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain, main
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.where_is import document_rows, main, visits
 from clozeline.train.data.stream.phases import as_phases

@@ -13,7 +13,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_checkpoint, parameter_shapes
-from clozeline.tools.models.exporting.exportable import open_exportable
+from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World

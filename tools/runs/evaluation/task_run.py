@@ -11,8 +11,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
-from clozeline.tools.runs.inputs.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.startup.run_directory import read_config

@@ -13,7 +13,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.tools.runs.inputs.run_sets import SetPaths, described_sets
+from clozeline.tools.runs.data.run_sets import SetPaths, described_sets
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.tools.shards.contents.document_table import uid_keys
-from clozeline.tools.shards.contents.shard_rows import readable_blocks
+from clozeline.tools.shards.provenance.document_table import uid_keys
+from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 _UNKNOWN: Final = "unknown"
 

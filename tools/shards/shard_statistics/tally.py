@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
-from clozeline.tools.shards.contents.shard_rows import readable_blocks
+from clozeline.tools.shards.provenance.row_search import readable_blocks
 from clozeline.tools.shards.shard_statistics.sources import Sources
 
 Counts = NDArray[np.int64]

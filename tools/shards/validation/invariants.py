@@ -10,7 +10,10 @@ import numpy as np
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.shards.validation.lists import (
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.masked_rules import MASKED_CHECKS
+from clozeline.tools.shards.validation.pair_rules import PAIR_CHECKS
+from clozeline.tools.shards.validation.ragged_checks import (
     as_ranks,
     first_not_ascending,
     first_not_permutation,
@@ -21,9 +24,6 @@ from clozeline.tools.shards.validation.lists import (
     rank_in_row,
     special_ids,
 )
-from clozeline.tools.shards.validation.located_rows import LocatedRows
-from clozeline.tools.shards.validation.masked_rules import MASKED_CHECKS
-from clozeline.tools.shards.validation.pair_rules import PAIR_CHECKS
 from clozeline.tools.shards.validation.task_rules import TASK_CHECKS
 
 Problem = tuple[int, str]

@@ -9,7 +9,8 @@ import numpy as np
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.validation.lists import (
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import (
     first_not_ascending,
     first_of_values,
     first_outside,
@@ -17,7 +18,6 @@ from clozeline.tools.shards.validation.lists import (
     row_of_values,
     special_ids,
 )
-from clozeline.tools.shards.validation.located_rows import LocatedRows
 
 Problem = tuple[int, str]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.validation.lists import first_row
 from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import first_row
 
 Problem = tuple[int, str]
 

@@ -9,8 +9,13 @@ import numpy as np
 
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.shards.validation.lists import first_not_ascending, first_of_values, first_outside, first_row
 from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import (
+    first_not_ascending,
+    first_of_values,
+    first_outside,
+    first_row,
+)
 
 Problem = tuple[int, str]
 _ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}

@@ -11,7 +11,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
-from clozeline.tools.shards.contents.set_tokenizer import tokenizer_folder
+from clozeline.tools.shards.provenance.tokenizer import tokenizer_folder
 
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:

@@ -18,7 +18,7 @@ import yaml
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.finetune import main as finetune
-from clozeline.tools.experiments.trainings.finetuning_scores import read_by_split
+from clozeline.tools.experiments.multirun.finetuning_scores import read_by_split
 from tests.distributed import ROOT
 
 SYMBOLS = 16

@@ -10,8 +10,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.tools.runs.inputs.run_sets import SetPaths
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets
 from tests.tools.runs.evaluation.task_runs import tuned_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.lib.test_text_scores import facts
+from tests.tools.runs.inference.test_text_likelihoods import facts
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.prompting.candidates import Cloze

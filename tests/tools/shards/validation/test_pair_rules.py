@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.located_rows import LocatedRows
-from clozeline.tools.shards.validation.restoring import Restoring
+from clozeline.tools.shards.validation.round_trip import Restoring
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",

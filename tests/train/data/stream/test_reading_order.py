@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.runs.inputs.feed import Feed
+from clozeline.tools.runs.data.feed import Feed
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, phase_of
 from clozeline.train.data.stream.stream import Stream

@@ -1,0 +1,108 @@
+"""Trainings of an experiment are launched once and resumed, and a folder of runs is for one set of words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clozeline.errors import ConfigurationError
+from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.experiments.multirun.runner import (
+    StepFailedError,
+    Training,
+    collect_all,
+    remember_words,
+    run_step,
+)
+from clozeline.tools.experiments.multirun.runs_picture import Panels
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of trainings, which are not run."""
+    seen: list[list[str]] = []
+
+    def step(*command: str | Path, **_: object) -> float:
+        seen.append([str(word) for word in command])
+        return 0.0
+
+    monkeypatch.setattr(runner, "run_step", step)
+    return seen
+
+
+def test_a_step_killed_by_a_signal_has_an_exit_code() -> None:
+    with pytest.raises(StepFailedError) as caught:
+        run_step("python", "-c", "import os; os.kill(os.getpid(), 9)")
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_training_is_started_while_a_result_is_missing(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setenv("MASTER_PORT", "29500")
+
+    def write(path: Path) -> None:
+        path.write_text(str(len(started)), encoding="utf-8")
+
+    def training(seed: int) -> Training:
+        results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
+        return Training(tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"])
+
+    (tmp_path / "dev-0").write_text("scored earlier", encoding="utf-8")
+    for _ in range(2):
+        collect_all([training(seed) for seed in range(2)], at_once)
+    configs = [tmp_path / f"{seed}.yaml" for seed in range(2)]
+    assert sorted(started) == [["python", "train/main.py", "--config", str(path), "steps=2"] for path in configs]
+    assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [{"seed": 0}, {"seed": 1}]
+    assert (tmp_path / "dev-0").read_text(encoding="utf-8") == "scored earlier"
+    assert all((tmp_path / name).exists() for name in ("test-0", "dev-1", "test-1"))
+    assert ("MASTER_PORT" in os.environ) == (at_once == 1), "trainings at the same time need a port each"
+
+
+def test_several_ranks_have_a_launcher_and_an_incomplete_result_is_measured_again(
+    started: list[list[str]], tmp_path: Path
+) -> None:
+    result = tmp_path / "done"
+    result.write_text("half", encoding="utf-8")
+
+    def is_complete(path: Path) -> bool:
+        return path.read_text(encoding="utf-8") == "complete"
+
+    measures = {result: lambda path: path.write_text("complete", encoding="utf-8")}
+    training = Training(tmp_path / "train.yaml", measures, ranks=2, is_complete=is_complete)
+    training.collect()
+    training.collect()
+    ((program, option, ranks, *_, quiet, script, _, config),) = started
+    assert (program, option, ranks, quiet) == ("deepspeed", "--num_accelerators", "2", "--quiet")
+    assert (script, config) == ("train/main.py", str(tmp_path / "train.yaml"))
+    assert not (tmp_path / "train.yaml").exists(), "it is a file of the user"
+
+
+def test_a_report_is_a_table_a_picture_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    panels = [Panels("loss", "seconds", {"plain": [(1.0, 4.0)]}, 3.5, 6.0, ("seconds", {"plain": [9.0]}))]
+    runner.write_report(tmp_path, "race", "a <race>", ["plain 4.0", "fast 3.0"], panels, ["<p>below</p>"])
+    assert (tmp_path / "race.txt").read_text(encoding="utf-8") == capsys.readouterr().out == "plain 4.0\nfast 3.0\n"
+    assert ">plain</text>" in (tmp_path / "race.svg").read_text(encoding="utf-8")
+    page = (tmp_path / "race.html").read_text(encoding="utf-8")
+    assert page.index("a &lt;race&gt;") < page.index("fast 3.0") < page.index("<p>below</p>")
+
+
+def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
+    """From its first run on: what a command leaves that is refused before does not bind the next one."""
+    note = tmp_path / "runs" / "words.json"
+    remember_words(note, {"task": "other"})
+    remember_words(note, {"task": "a", "seeds": [1]})
+    (tmp_path / "runs" / "seed-0").mkdir()
+    (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
+    remember_words(note, {"seeds": [1], "task": "a"})
+    with pytest.raises(ConfigurationError, match=r"runs holds runs of other words: task was 'a', is 'b'; choose"):
+        remember_words(note, {"task": "b", "seeds": [1]})
+    with pytest.raises(ConfigurationError, match="more was None, is 1"):
+        remember_words(note, {"task": "a", "seeds": [1], "more": 1})
+    note.write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
+        remember_words(note, {"task": "a", "seeds": [1]})

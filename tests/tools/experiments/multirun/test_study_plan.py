@@ -1,0 +1,68 @@
+"""Plans of studies: equal operations whatever is read, counted a second time from the models themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline.model.build import build_model
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
+from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
+from clozeline.train.configuration.config import TrainConfig
+
+
+def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:
+    """Return the operations of a mean row of the first block, taken for the set."""
+    shards = open_shards(manifest)
+    facts = shards.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids)
+    block = shards.read_block(0)
+    lengths, labels = (block.columns[name].lengths.mean() for name in ("input_ids", "label_ids"))
+    return model.flops(round(lengths), 0, float(labels))
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed"])
+def test_the_operations_are_those_of_the_study(tmp_path: Path, name: str) -> None:
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
+    config: TrainConfig = validate(TrainConfig, training.config, "")
+    assert (config.seed, config.data.seed, config.steps) == (7, 7, sum(training.steps))
+    shares = [part.share for part in variants[name].phases]
+    row = flops_of_a_row(config, sets / "one" / "train")  # both sets have rows of the same lengths
+    for steps, share, each in zip(training.steps, shares, training.flops, strict=True):
+        assert each == pytest.approx(config.data.global_batch * row, rel=0.01)
+        assert abs(steps * each - share * study.flops) <= each / 2
+    assert abs(training.total - study.flops) <= sum(training.flops) / 2
+    ends = [phase.until_samples for phase in config.data.phases]
+    assert ends == [*(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)), None]
+
+
+def test_keys_of_a_variant_are_merged(tmp_path: Path) -> None:
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    plain, mixed = (
+        plan_training(folder, study, variants[name], sets, tmp_path, 0).config for name in ("plain", "mixed")
+    )
+    assert (plain["model"]["layers"], mixed["model"]["layers"]) != (2, 1)
+    assert {**plain["model"], "layers": 2} == mixed["model"]
+    assert mixed["data"]["phases"][0]["weights"] == [3.0, 1.0]
+    assert mixed["data"]["heldout"] == {"masked": str(sets / "one/heldout"), "other": str(sets / "two/heldout")}
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    with pytest.raises(ConfigurationError, match="less than a step of each part"):
+        plan_training(folder, type(study)(title="x", flops=1.0), variants["mixed"], sets, tmp_path, 0)
+    wrong = (folder / "study.yaml").read_text().replace("higher: mixed", "higher: none")
+    (folder / "study.yaml").write_text(wrong)
+    with pytest.raises(ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"):
+        load_study(folder)
+    (folder / "variants" / "mixed.yaml").write_text("{phases: [{sets: {one: 1.0}, share: 0.5}], measures: {a: one}}")
+    with pytest.raises(ConfigurationError, match="shares that are 1 together"):
+        load_study(folder)

@@ -1,0 +1,49 @@
+"""The tokenizer of a set: found above it or where it is named, and what the manifest alone says of it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.tools.shards.provenance.tokenizer import tokenizer_folder, vocabulary_of_manifest
+from tests.tools.small_run import example_sets
+
+
+def test_it_is_found_above_the_set_or_in_any_folder_that_leads_to_it(shard_sets, tmp_path):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    shards, folder = open_shards(manifest), (shard_sets / "train_tokenizer" / "tokenizer").resolve()
+    assert tokenizer_folder(shards).resolve() == folder
+    moved = open_shards(shutil.copytree(manifest.parent, tmp_path / "moved"))
+    with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
+        tokenizer_folder(moved)
+    for given in (folder, shard_sets, shard_sets / "encode", manifest.parent):
+        assert tokenizer_folder(moved, given).resolve() == folder
+    with pytest.raises(ConfigurationError, match=rf"--tokenizer {tmp_path}: no tokenizer here"):
+        tokenizer_folder(moved, tmp_path)
+
+
+def test_another_tokenizer_is_refused(shard_sets, tmp_path):
+    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    other = shutil.copytree(shard_sets / "train_tokenizer" / "tokenizer", tmp_path / "other")
+    replace(Vocabulary.load(other / "vocabulary.json"), fingerprint="0" * 64).save(other / "vocabulary.json")
+    with pytest.raises(ConfigurationError, match=f"has the fingerprint {'0' * 64}, but .* was made with"):
+        tokenizer_folder(shards, other)
+
+
+def test_a_manifest_knows_size_and_special_ids_and_no_words(shard_sets):
+    facts = open_shards(example_sets(shard_sets)["masked_lm"][0]).manifest.tokenizer
+    whole = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer").vocabulary
+    found = vocabulary_of_manifest(facts)
+    assert (found.size, found.specials, found.sentinels, found.fingerprint) == (
+        whole.size, whole.specials, whole.sentinels, whole.fingerprint,
+    )  # fmt: skip
+    assert not (found.special & ~whole.special).any()
+    assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
+    assert not found.word_start.any()

@@ -1,0 +1,110 @@
+"""Whatever goes wrong, a tool that writes leaves all or nothing; what is in quarantine stays there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.tools import shard_folder
+from clozeline.tools.shards import export_webdataset, merge_manifests, repack_shards
+from tests.shard_sets import toy_set
+
+WRITERS = [
+    (repack_shards, ["--container", "tar"]),
+    (merge_manifests, ["--name", "new"]),
+    (merge_manifests, ["--name", "new", "--copy"]),
+    (export_webdataset, ["--rows", "2"]),
+]
+
+
+def quarantine(folder: Path, *blocks: tuple[int, int]) -> None:
+    """Put blocks of shards, by their numbers, in quarantine."""
+    names = sorted(path.name for path in folder.glob("shard-*"))
+    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
+    publish_quarantine(folder, entries)
+
+
+def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
+    """Let the `files`-th file that is published, and all after it, fail."""
+    published = shard_folder.Output.file
+    done = []
+
+    def file(self, relative):
+        done.append(relative)
+        if len(done) >= files:
+            raise error
+        return published(self, relative)
+
+    monkeypatch.setattr(shard_folder.Output, "file", file)
+
+
+@pytest.mark.parametrize(("tool", "options"), WRITERS)
+@pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)])
+def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, tool, options, error, code):
+    source = toy_set(tmp_path / "set", [5, 3])
+    break_off_after(monkeypatch, 2, error)
+    output = tmp_path / "new" / "folder"
+    assert tool.main([str(source.path), "--output", str(output), *options]) == code
+    assert not output.parent.exists()
+    output.mkdir(parents=True)
+    (output / "mine.txt").touch()
+    assert tool.main([str(source.path), "--output", str(output), *options]) == code
+    assert [path.name for path in output.iterdir()] == ["mine.txt"]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    monkeypatch.undo()
+    assert tool.main([str(source.path), "--output", str(output), *options]) == 0
+    assert (output / "mine.txt").exists()
+
+
+@pytest.mark.parametrize(("tool", "options"), WRITERS)
+def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, options):
+    source = str(toy_set(tmp_path / "set", [5]).path)
+    assert tool.main([source, "--output", "", *options]) == 64
+    assert "expected a path, got nothing" in capsys.readouterr().err
+    if tool is not export_webdataset:
+        assert tool.main(["s3://bucket/set", "--output", str(tmp_path / "out"), *options]) == 64
+        assert "s3://bucket/set: expected a folder of this machine" in capsys.readouterr().err
+
+
+def test_quarantine_is_kept(tmp_path):
+    first = toy_set(tmp_path / "first", [9, 6])
+    second = toy_set(tmp_path / "second", [7], name="second")
+    quarantine(tmp_path / "first", (0, 2), (1, 0))
+    quarantine(tmp_path / "second", (0, 1))
+    repack_shards.repack(
+        open_shards(first.path), tmp_path / "tar", repack_shards.form_of(first.manifest, "tar", "zstd")
+    )
+    again = open_shards(tmp_path / "tar")
+    assert again.quarantined == {2, 3}
+    assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
+        "shard": "shard-00001-of-00002.tar", "block": 0, "reason": "reason 1",
+    }  # fmt: skip
+    merge_manifests.merge([second.path, first.path], tmp_path / "both", "both")
+    assert open_shards(tmp_path / "both").quarantined == {1, 2 + 2, 2 + 3}
+
+
+def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
+    source = toy_set(tmp_path / "set", [9])
+    quarantine(tmp_path / "set", (0, 1))
+    options = [str(source.path), "--output", str(tmp_path / "out"), "--block-rows", "3"]
+    assert repack_shards.main(options) == 64
+    assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
+    source = toy_set(tmp_path / "set", [9, 2])
+    quarantine(tmp_path / "set", (0, 1))
+    index = source.index
+    with source.shard_path(0).open("rb+") as file:  # it need not even be readable
+        file.seek(int(index.offset[1]) + int(index.length[1]) // 2)
+        file.write(b"damage")
+    assert export_webdataset.main([str(source.path), "--output", str(tmp_path / "out")]) == 0
+    assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
+    assert "4 in quarantine left out" in out
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4

@@ -1,0 +1,56 @@
+"""Split a held-out set in two by its shards: entries are tuned on one half, and the other half judges them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import ShardSet, open_shards, write_manifest, write_shard
+from clozeline.tools.shard_folder import carried, new_files
+from clozeline.tools.shards.provenance.row_search import blocks_of
+
+HALVES: Final = ("judging", "tuning")
+"""Names of the halves: of the shards with even numbers, and of those with odd ones."""
+
+
+def split_heldout(heldout: Path, output: Path) -> None:
+    """Write both halves of a held-out set, unless that is done: each document is in one of them.
+
+    Args:
+        heldout: the set; a shard holds all rows of its documents.
+        output: folder in which each half gets a folder of its name.
+
+    Raises:
+        ConfigurationError: the set has fewer than two shards with rows.
+        ClozelineError: the set is damaged.
+    """
+    source = open_shards(heldout)
+    for first, name in enumerate(HALVES):
+        chosen = range(first, len(source.manifest.shards), len(HALVES))
+        if not sum(source.manifest.shards[shard].rows for shard in chosen):
+            raise ConfigurationError(
+                f"{heldout}: expected at least two shards with rows, for tuning and for judging, got "
+                f"{len(source.manifest.shards)}; raise heldout.fraction or lower plan.shard_bytes"
+            )
+        if not (output / name / "manifest.json").exists():
+            _write(source, chosen, output / name)
+
+
+def _write(source: ShardSet, chosen: range, output: Path) -> None:
+    """Write the shards of a set as a set of their own."""
+    old = source.manifest
+    form: dict[str, Any] = {
+        "container": old.container, "codec": old.compression.codec, "level": old.compression.level or 3,
+        "block_rows": old.block_rows,
+    }  # fmt: skip
+    infos = []
+    with new_files(output) as target:
+        for shard in chosen:
+            source.verify_shard(shard)
+            with target.file(old.shards[shard].path) as temporary:
+                blocks = (source.read_block(block) for block in blocks_of(source, shard))
+                infos.append(write_shard(temporary, blocks, source.columns, name=old.shards[shard].path, **form))
+        parents = [{"name": old.name, "digest": old.digest, "role": "split"}]
+        fields = carried(old) | {"name": f"{old.name} {output.name}", "totals": {}, "parents": parents}
+        write_manifest(output, columns=source.columns, shards=infos, output=target, **form, **fields)

@@ -1,0 +1,64 @@
+"""Accuracy of trained runs on minimal pairs, next to n-gram models of the training texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
+from clozeline.tools.runs.evaluation.ngrams import WordModel
+from clozeline.tools.experiments.multirun.comparison import mean_text
+from clozeline.tools.runs.inference.text_likelihoods import Score, open_scorer
+from clozeline.tools.runs.inference.trained_model import TrainedModel
+
+_PER_PARADIGM: Final = 100
+_KEPT: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Minimal pairs, and the words of the training texts."""
+
+    pairs: Sequence[Pair]
+    words: WordModel
+
+    @classmethod
+    def read(cls, pairs: Path, documents: Path) -> PairTest:
+        """Read the pairs, the first hundred of each paradigm, and count the words of a stage's documents.
+
+        Raises:
+            ClozelineError: a file is missing or damaged.
+        """
+        files = sorted(documents.glob("*.arrow"))
+        return cls(
+            read_pairs(pairs, _PER_PARADIGM), WordModel(one.text for file in files for one in read_documents(file))
+        )
+
+    def figures(self, run: Path, trained: TrainedModel, kinds: Sequence[Score]) -> dict[str, Any]:
+        """Return accuracy, ties, baselines and the correlation with the bigram, by kind of score."""
+        found = {kind: pair_scores(self.pairs, open_scorer(run, trained, kind)[0], self.words) for kind in kinds}
+        return {kind: {key: scores[key] for key in _KEPT} for kind, scores in found.items()}
+
+
+def pair_table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the accuracy of each variant by each score of it, with its correlation with the bigram, then the n-grams.
+
+    Args:
+        runs: figures of the runs of each variant, with `pairs` from `PairTest.figures`.
+    """
+    baselines: Mapping[str, float] = {}
+    for name, found in runs.items():
+        for kind in found[0].get("pairs", {}):
+            scores = [one["pairs"][kind] for one in found]
+            accuracy = mean_text([100 * one["accuracy"] for one in scores], 1)
+            correlations = [one["correlation_with_bigram"] for one in scores]
+            like = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
+            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{like}"
+            baselines = scores[0]["baselines"]
+    if baselines:
+        listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())
+        yield f"minimal pairs, baselines: {listed}"

@@ -1,0 +1,201 @@
+"""Run the trainings of an experiment: launch each one once, resume what was interrupted, and collect its results.
+
+An experiment is a set of trainings that are compared. `Training.collect` starts `train/main.py`, which resumes from the
+last checkpoint, and then measures; a training whose results are complete is not started. Each command is printed as a
+user would type it in the root folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clozeline import PACKAGE
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.files import publish, read_json
+from clozeline.report.html_page import listing, page, write_page
+from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
+
+ROOT: Final = (PACKAGE / "train").resolve().parent
+"""Folder of `train/main.py` and `configs/`: the repository, or the package of a wheel."""
+RANKS: Final = 2
+"""Processes that share the cores of a demo: a step gets its part of the threads."""
+
+
+class StepFailedError(ClozelineError):
+    """A command that ended with an error, which it printed itself."""
+
+    def __init__(self, command: Sequence[str], code: int) -> None:
+        super().__init__(f"this command ended with exit code {code}: {shlex.join(command)}")
+        self.exit_code = code if code > 0 else 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of an experiment, and the files of results that are measured after it.
+
+    Args:
+        config: file of its configuration.
+        results: what measures and writes each file of results.
+        keys: configuration that is written to `config` before the start; None: the file exists.
+        overrides: `key=value` words.
+        ranks: processes.
+        accelerator: as in `run_step`.
+        variables: as in `run_step`.
+        is_complete: whether a file of results has everything; by default if it exists.
+    """
+
+    config: Path
+    results: Mapping[Path, Callable[[Path], object]]
+    keys: Mapping[str, Any] | None = None
+    overrides: Sequence[str] = ()
+    ranks: int = 1
+    accelerator: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    is_complete: Callable[[Path], bool] = Path.exists
+
+    def write_config(self) -> None:
+        """Write the configuration, unless it is a file of the user."""
+        if self.keys is not None:
+            with publish(self.config) as temporary:
+                temporary.write_text(yaml.safe_dump(dict(self.keys), sort_keys=False), encoding="utf-8")
+
+    def collect(self) -> None:
+        """Train, and measure the results that are missing; do nothing if all are complete."""
+        missing = [path for path in self.results if not self.is_complete(path)]
+        if not missing:
+            return
+        self.write_config()
+        start_training(self.ranks, self.config, *self.overrides, accelerator=self.accelerator, variables=self.variables)
+        for path in missing:
+            self.results[path](path)
+
+
+def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
+    """Train and measure every training whose results are not complete.
+
+    Args:
+        trainings: of the experiment.
+        at_once: trainings that run at the same time; 1: the first failure ends the experiment.
+    """
+    if at_once == 1:
+        for training in trainings:
+            training.collect()
+        return
+    os.environ.pop("MASTER_PORT", None)  # trainings that run at the same time need a port each
+    with ThreadPoolExecutor(at_once) as pool:
+        for collected in [pool.submit(training.collect) for training in trainings]:
+            collected.result()
+
+
+def run_step(
+    *command: str | Path, accelerator: str | None = "cpu", variables: Mapping[str, str] | None = None
+) -> float:
+    """Print a command as a user would type it in the root folder, run it, and return its seconds.
+
+    Args:
+        command: its words.
+        accelerator: `DS_ACCELERATOR` where the environment has none; None: whichever the machine has.
+        variables: of the environment, which the step needs to be so.
+    """
+    arguments, needed = [str(part) for part in command], dict(variables or {})
+    print("\n$ " + " ".join([*(f"{key}={value}" for key, value in needed.items()), shlex.join(arguments)]), flush=True)
+    began = time.monotonic()
+    program = [str(Path(sys.executable).parent / arguments[0]), *arguments[1:]]
+    code = subprocess.run(program, cwd=ROOT, env=step_environment(accelerator) | needed, check=False).returncode
+    if code:
+        raise StepFailedError(arguments, code)
+    return time.monotonic() - began
+
+
+def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
+    """Return the environment of a step: our folders and programs first, and threads for a rank's share of the cores."""
+    threads = max(1, (os.cpu_count() or RANKS) // RANKS)
+    defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
+    defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
+    path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), os.environ.get("PATH")]))
+    return {**defaults, **os.environ, "PATH": path}
+
+
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_training(
+    ranks: int,
+    configuration: str | Path,
+    *overrides: str,
+    accelerator: str | None = "cpu",
+    variables: Mapping[str, str] | None = None,
+) -> float:
+    """Train with a configuration and `key=value` words on some processes (one without the launcher), as `run_step`."""
+    launcher = ["deepspeed", "--num_accelerators", str(ranks), "--master_port", str(free_port()), "--quiet"]
+    start = ["python"] if ranks == 1 else launcher
+    words = [*start, "train/main.py", "--config", configuration, *overrides]
+    return run_step(*words, accelerator=accelerator, variables=variables)
+
+
+def remember_words(note: Path, ours: Mapping[str, Any]) -> None:
+    """Write down what an output folder is for, so that no command with other words mixes its runs with these.
+
+    Raises:
+        ConfigurationError: as `refuse_other_words`.
+    """
+    refuse_other_words(note, ours)
+    with publish(note) as temporary:
+        temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def refuse_other_words(note: Path, ours: Mapping[str, Any]) -> None:
+    """Check that an output folder holds no runs of other words; without a run its note may say anything.
+
+    Raises:
+        ConfigurationError: the folder holds a run of something else, or the note next to a run cannot be read.
+    """
+    if not note.exists() or not any(note.parent.rglob("config.yaml")):
+        return
+    recorded = read_json(note)
+    if recorded is None:
+        raise ConfigurationError(f"{note}: is damaged; choose another output")
+    if changed := sorted(key for key in {*recorded, *ours} if recorded.get(key) != ours.get(key)):
+        key = changed[0]
+        raise ConfigurationError(
+            f"output: {note.parent} holds runs of other words: {key} was {recorded.get(key)!r}, is {ours.get(key)!r}; "
+            "choose another output"
+        )
+
+
+def write_report(
+    output: Path, name: str, title: str, lines: Sequence[str], panels: Sequence[Panels], parts: Iterable[str]
+) -> None:
+    """Print the table of an experiment, and write it as NAME.txt, its picture as NAME.svg, both as NAME.html.
+
+    Args:
+        output: folder of the experiment.
+        name: of the files.
+        title: of picture and page.
+        lines: of the table.
+        panels: rows of the picture.
+        parts: sections of the page below the table.
+    """
+    text = "".join(f"{line}\n" for line in lines)
+    with publish(output / f"{name}.txt") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    write_page(output / f"{name}.svg", runs_picture(title, panels))
+    write_page(output / f"{name}.html", page(title, [listing("\n".join(lines)), *parts]))
+    sys.stdout.write(text)

@@ -1,0 +1,69 @@
+"""Measure a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clozeline.model.build import Model
+from clozeline.seeding import keyed_hash
+from clozeline.pipeline.shards import ShardSet
+from clozeline.tools.experiments.multirun.comparison import Difference, difference_of
+from clozeline.train.data.stream.collate import Collate
+
+Float64: TypeAlias = NDArray[np.float64]
+_ROWS: Final = 8
+"""Rows of a batch, the unit that is drawn."""
+_RESAMPLES: Final = 1000
+
+
+def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[float]]:
+    """Return the summed loss and the count of labels of each batch of eight rows, over all heads.
+
+    Args:
+        model: in evaluation mode; its labels weigh alike from now on, also where `normalise: row` trained it, so that
+            all variants are measured alike.
+        shards: held-out set.
+        most_rows: rows that are read, from the first on.
+    """
+    for head in model.heads.values():
+        head.normalise = "label"
+    collate = Collate.from_manifest(shards.manifest)
+    found: list[list[float]] = []
+    with torch.no_grad():
+        for number in range(len(shards.index)):
+            rows = shards.read_block(number)
+            for first in range(0, len(rows), _ROWS):
+                if len(found) * _ROWS >= most_rows:
+                    return found
+                chosen = np.arange(first, min(first + _ROWS, len(rows)))
+                columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
+                losses = model(collate(columns, np.ones(len(chosen), np.float32))).values()
+                found.append([sum(float(one.total) for one in losses), sum(float(one.count) for one in losses)])
+    return found
+
+
+def loss_of(batches: Float64) -> float:
+    """Return the mean loss in nats of batches [n, 2] of sums and counts."""
+    total, count = batches.sum(axis=0)
+    return float(total / count)
+
+
+def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) -> Difference:
+    """Return how much lower the loss of one variant is than that of another, in nats, on the same batches.
+
+    Args:
+        lower: sums and counts [batches, 2] of each run that is said to have the lower loss.
+        higher: those of the other variant.
+        seed: of the draws of batches.
+    """
+    draws = np.random.Generator(np.random.Philox(key=keyed_hash("verdict", seed)))
+    rows = len(lower[0])
+    times = draws.multinomial(rows, np.full(rows, 1 / rows), _RESAMPLES)  # each batch is drawn, [resamples, batches]
+    drawn = [np.mean([np.divide(*(times @ run).T) for run in runs], axis=0) for runs in (higher, lower)]
+    losses = [[loss_of(run) for run in runs] for runs in (higher, lower)]
+    return difference_of(losses[0], losses[1], drawn[0] - drawn[1], rows)

@@ -1,0 +1,158 @@
+"""A model to be exported, from a training run or from a folder, with what its card says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import merge_adapter
+from clozeline.model.adapters import Adapter
+from clozeline.model.build import Model
+from clozeline.model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.tools.runs.data.run_sets import SetPaths, described_sets
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.state import read_state
+from clozeline.train.data.sets.recorded_sets import RecordedSet, tokenizer_of_run
+from clozeline.train.startup.merged_weights import read_whole
+from clozeline.train.startup.run_directory import read_config
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """A model, and facts about its training where it has been trained here."""
+
+    checkpoint: Checkpoint
+    facts: dict[str, str]
+    """rows of the model card"""
+    languages: tuple[str, ...] = ()
+    tokenizer: Path | None = None
+    """its tokenizer's folder, where there is one"""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """An adapter that a run has trained, and the model beside it."""
+
+    beside: Checkpoint
+    """with the heads of the run"""
+    adapter: Adapter
+    trained: list[str]
+    """parameters of the heads that were trained with it"""
+    source: Path
+    """the model that the run began with: a run, or a folder"""
+    step: int
+
+
+def open_exportable(source: Path, step: int | None = None, given: SetPaths | None = None) -> Exportable:
+    """Read a run (its fp32 masters), an imported model, or a folder of transformers.
+
+    Args:
+        source: run or folder.
+        step: of a run, the checkpoint; None: the newest whole one.
+        given: present paths of a run's shard sets, which only runs of earlier versions are read through.
+
+    Raises:
+        ClozelineError, ModelError: it is none of them, or damaged; the message says how.
+    """
+    if not steps_in(source / "checkpoints") and step is None:
+        checkpoint = read_checkpoint(source)
+        facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
+        return Exportable(checkpoint, facts, (), imported_tokenizer(source))
+    directory, index = find_checkpoint(source, step)
+    config = read_config(source, read_state(index))
+    trained_on = described_sets(source, config.data, given)[0]
+    model = _with_places(config.model, trained_on)
+    rows = trained_on.tokenizer.vocab_size
+    weights = read_weights(directory, index) if model.adapter is None else _merged(model, rows, directory, index)
+    checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(trained_on)), None, ())
+    facts = {
+        "objective": trained_on.objective.label,
+        "heads": ", ".join(model.heads),
+        "steps": f"{index.state['step']:,}",
+        "tokens seen": f"{index.state.get('tokens', 0):,}",
+        "training set": trained_on.name,
+        "training set's digest": trained_on.checksum,
+        "tokenizer's fingerprint": trained_on.tokenizer.fingerprint,
+    }
+    if (loss := index.state.get("heldout_loss")) is not None:
+        facts["held-out loss"] = f"{loss:.4f}"
+    return Exportable(checkpoint, facts, trained_on.languages, _tokenizer(source, trained_on))
+
+
+def open_adapted(run: Path, step: int | None = None) -> Adapted:
+    """Read a run that trained an adapter, and the model beside it.
+
+    Raises:
+        ConfigurationError: it trained none, or the model beside it is not there, or another one.
+    """
+    directory, index = find_checkpoint(run, step)
+    config = read_config(run, read_state(index))
+    if config.model.adapter is None or config.model.init_from is None:
+        raise ConfigurationError(f"{run}: trained no adapter: export the whole model with clozeline export-model")
+    trained_on = described_sets(run, config.data, None)[0]
+    model = _filled(_with_places(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index)
+    beside = Checkpoint(
+        replace(model.config, adapter=None),
+        model.vocab_size,
+        _without_adapters(model),
+        dict(_token_ids(trained_on)),
+        None,
+        (),
+    )
+    trained = [name for name in index.parameters if not name.startswith("adapters.")]
+    (adapter,) = model.adapters.values()
+    return Adapted(beside, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
+
+
+def _merged(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
+    """Return the weights of the model beside an adapter, with the adapter merged into them."""
+    model = _filled(config, vocab_size, directory, index)
+    for name in model.adapters:
+        merge_adapter(model, name)
+    return _without_adapters(model)
+
+
+def _filled(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
+    """Return a model with its adapter, filled from a checkpoint and the model beside it."""
+    model = Model(config, vocab_size)
+    ours = dict(model.named_parameters())
+    weights = read_whole(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
+    with torch.no_grad():
+        for name, parameter in ours.items():
+            parameter.copy_(weights[name])
+    return model.eval()
+
+
+def _without_adapters(model: Model) -> dict[str, Tensor]:
+    return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
+
+
+def _tokenizer(run: Path, trained_on: RecordedSet) -> Path | None:
+    try:
+        return tokenizer_of_run(run, trained_on)
+    except ConfigurationError:  # the set was copied without it
+        return None
+
+
+def _with_places(config: ModelConfig, trained_on: RecordedSet) -> ModelConfig:
+    """Return the configuration; rotary positions have no table, so that `maximum` says how long rows have been."""
+    if config.position.kind != "rope":
+        return config
+    places = max(config.position.maximum, trained_on.max_length)
+    return replace(config, position=replace(config.position, maximum=places))
+
+
+def _token_ids(trained_on: RecordedSet) -> Iterable[tuple[str, int]]:
+    """Yield `pad_token_id` and the like."""
+    for name, number in trained_on.tokenizer.special_ids.items():
+        yield f"{name}_token_id", number
+    start = trained_on.objective.frame.decoder_start
+    if start is not None:
+        yield "decoder_start_token_id", start

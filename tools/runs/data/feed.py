@@ -1,0 +1,249 @@
+"""The data of a training run in reading order: taken from a run directory, or put together from its numbers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from clozeline.configuration.config import former_names, load_config, validate
+from clozeline.errors import ConfigurationError, IntegrityError, reading_run
+from clozeline.pipeline.shards import ShardSet
+from clozeline.tools.command import Arguments, natural, positive, some_path
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
+from clozeline.tools.runs.data.run_steps import RunSteps
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.stream.mixture import Key, Phase
+from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases
+from clozeline.train.data.stream.reading_order import ReadingOrder, Visit
+from clozeline.train.logs.json_lines import read_lines
+
+T = TypeVar("T")
+State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
+STATES: Final[dict[State, str]] = {
+    "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
+}  # fmt: skip
+"""Words for a position of a run."""
+
+
+_OWN: Final = ("seed", "global_batch", "lanes")
+"""Keys of `data` that decide the order, and the arguments used without a run."""
+
+
+VARIANTS: Final = 1 << 16
+"""Variants of a sample that is corrupted in the stream."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The order in which sets are read.
+
+    Args:
+        phases: what is read until when.
+        seed: of the order.
+        lanes: equal streams of a global batch.
+        global_batch: rows of a step where a phase does not say.
+        steps: length of the run; None: unknown.
+        taken: steps that the run has done and samples that it had read by then; None without a run.
+        saved: phases by which a run had read when it started last; empty: it began with these.
+        since: samples that it had read by then.
+        skip: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
+        by_tokens: whether steps hold as many rows as `data.batch_tokens` needs.
+    """
+
+    phases: Sequence[Phase[Input]]
+    seed: int
+    lanes: int
+    global_batch: int
+    steps: int | None = None
+    taken: Sequence[tuple[int, int]] | None = None
+    saved: Sequence[Phase[Key]] = ()
+    since: int = 0
+    skip: bool = False
+    by_tokens: bool = False
+
+    @cached_property
+    def reading(self) -> ReadingOrder:
+        """Return the order in which lanes read rows."""
+        reading = ReadingOrder(self.phases, self.seed, self.lanes, self.global_batch)
+        return reading.continued(self.saved, self.since) if self.saved else reading
+
+    @property
+    def sets(self) -> list[ShardSet]:
+        """The sets by source number."""
+        return self.reading.sets
+
+    @cached_property
+    def run_steps(self) -> RunSteps:
+        """The steps of the run, or those that a run would have."""
+        return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens)
+
+    def batch(self, samples: int) -> list[Visit]:
+        """Return the rows of the global batch that begins at a position, in their order.
+
+        Raises:
+            ConfigurationError: no batch begins there.
+        """
+        if samples < 0 or samples % self.lanes:
+            raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
+        return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
+
+    def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
+        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        return self.reading.find(source, stored, epoch)
+
+    def begin(self, visit: Visit) -> int:
+        """Return the position of the stream at which the global batch of a visit begins."""
+        return self.run_steps.at(visit.position * self.lanes).begin
+
+    def place(self, visit: Visit) -> int:
+        """Return the place of a visit's row in its global batch."""
+        step = self.run_steps.at(visit.position * self.lanes)
+        return visit.lane * step.rows // self.lanes + visit.position - step.begin // self.lanes
+
+    def epochs(self, source: int, samples: int) -> int:
+        """Return how many epochs of a set have begun before a position of the stream."""
+        return self.reading.epochs(source, samples // self.lanes)
+
+    def online(self, source: int) -> bool:
+        """Return whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
+        return self.reading.inputs[source].corruption is not None
+
+    def rows(self, samples: int) -> int:
+        """Return the number of rows of the global batch that begins at a position."""
+        step = self.run_steps.at(samples)
+        return step.rows if step.begin == samples else self.reading.timeline.at(samples // self.lanes).global_batch
+
+    def step(self, samples: int) -> int:
+        """Return the training step, counted from 1, whose batch holds a position."""
+        return self.run_steps.at(samples).number
+
+    def samples(self, step: int) -> int:
+        """Return the position at which the batch of a step begins: the inverse of `step`."""
+        return self.run_steps.numbered(step).begin
+
+    def state(self, samples: int) -> State:
+        """Return whether a run has read the global batch at a position, or ever will."""
+        if self.taken is None:
+            return "unknown"
+        if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
+            return "read"
+        return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
+
+
+def add_feed_arguments(parser: Arguments) -> None:
+    """Declare the arguments that name a run, or a set and how it is read."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="MANIFEST",
+        help=f"manifest.json of a shard set, or its folder; with --run {SET_PATHS_HELP}",
+    )
+    parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
+    parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
+    parser.add_argument("--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)")
+    parser.add_argument("--lanes", type=positive, metavar="L", help="data.lanes of the run (gcd(64, G))")
+
+
+def open_feed(options: argparse.Namespace) -> Feed:
+    """Return the feed that the arguments name.
+
+    Raises:
+        ConfigurationError: they name none or two, or the numbers do not fit each other.
+        ClozelineError: the set cannot be opened.
+    """
+    paths, words = split_set_paths(options.words)
+    if len(words) != (options.run is None) or "" in words:
+        raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
+    if options.run is not None:
+        _refuse(options, _OWN)
+        return _of_run(options.run, paths)
+    if paths != SetPaths():
+        raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
+    given = {name: getattr(options, name) for name in _OWN if getattr(options, name) is not None}
+    data = DataConfig(shards=Path(words[0]), **given)
+    if data.global_batch % data.lane_count:
+        raise ConfigurationError(f"--lanes {data.lanes}: expected a divisor of the global batch {data.global_batch}")
+    return _of_data(data)
+
+
+def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is taken; leave it out")
+
+
+def _of_run(run: Path, paths: SetPaths) -> Feed:
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise ConfigurationError(
+            f"--run {run}: expected a run directory with config.yaml: give one, or copy {path} back"
+        )
+    with former_names(), reading_run(path):
+        config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
+        data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
+        steps: int = validate(int, config.get("steps"), str(path), "steps")
+    taken = _recorded(run / "metrics.jsonl", _steps_taken)
+    saved, since = _recorded(run / "events.jsonl", _phases_of_last_start)
+    other = 0 if saved else _recorded(run / "events.jsonl", _steps_on_other_data)
+    if other:
+        sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
+    saved_steps = [int(path.name.removeprefix("step-")) for path in steps_in(run / "checkpoints")]
+    last = taken[-1][0] if taken else 0
+    if max(saved_steps, default=0) > last:
+        sys.stderr.write(
+            f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step {max(saved_steps):,}: "
+            "lines are lost; what the run has read is known up to the last line\n"
+        )
+    skip = data.on_damaged == "skip"
+    data = locate_sets(run, data, paths)
+    with missing_sets(run, data):
+        feed = _of_data(data)
+    by_tokens = data.batch_tokens is not None
+    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
+
+
+def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
+    """Return what the objects of a run's JSON lines file say; damaged lines are left out with a note."""
+    lines = read_lines(path)
+    written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
+    if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
+        sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are left out\n")
+    try:
+        return what(lines)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
+
+
+def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Return the steps done and the samples read."""
+    return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
+
+
+def _phases_of_last_start(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:
+    """Return all phases of a run as its last start recorded them, and the samples that it had read by then."""
+    starts = [line for line in lines if line.get("event") == "data" and "plans" in line]
+    return (read_phases(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
+
+
+def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:
+    """Return the steps that a run of an earlier version did before its sets or weights changed; 0: they never did."""
+    starts = [line for line in lines if line.get("event") == "data"]
+    shares = [[phase["shares"] for phase in line["phases"]] for line in starts]
+    changed = [
+        int(line["step"]) for line, now, before in zip(starts[1:], shares[1:], shares, strict=False) if now != before
+    ]
+    return max(changed, default=0)
+
+
+def _of_data(data: DataConfig) -> Feed:
+    phases = open_phases(data)
+    for shards in distinct_sets(phases):
+        if shards.manifest.kind == "tokens":
+            raise ConfigurationError(f"{shards.path}: a token set is not streamed; name a set of samples or examples")
+    return Feed(phases, data.seed, data.lane_count, data.global_batch)

@@ -1,0 +1,171 @@
+"""Every example restored to its original and compared with the sample that it was made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.rows import Ragged, Rows, Sample
+from clozeline.pipeline.shards import ShardSet, feature_columns, fixed_columns
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.validation.located_rows import LocatedRows
+
+
+def check_origin(examples: ShardSet, samples: ShardSet) -> None:
+    """Check that an example set was made from a sample set, and that every sample is an example or counted as skipped.
+
+    Raises:
+        ConfigurationError: the sets do not belong together.
+        IntegrityError: examples are missing.
+    """
+    manifest = examples.manifest
+    if manifest.kind != "examples":
+        raise ConfigurationError(f"{examples.path}: expected an example set, got a set of {manifest.kind}")
+    if samples.manifest.kind != "samples":
+        raise ConfigurationError(f"--against {samples.path}: expected a sample set, got one of {samples.manifest.kind}")
+    parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
+    if parents and samples.digest not in parents:
+        raise ConfigurationError(
+            f"--against {samples.path}: the examples come from the sample set {', '.join(parents.values())} "
+            f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
+        )
+    expected = len(samples) * manifest.variants
+    counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
+    if counted != expected:
+        raise IntegrityError(
+            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = {expected}, but "
+            f"examples + skipped = {counted}"
+        )
+
+
+class Restoring:
+    """A check of example blocks against a sample set; it keeps one sample shard in memory.
+
+    Args:
+        examples: the example set.
+        samples: the sample set that it was made from, see `check_origin`.
+        vocabulary: of their tokenizer.
+
+    Raises:
+        IntegrityError: the objective has other columns.
+        ConfigurationError: this version has no such objective.
+    """
+
+    def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
+        facts = examples.manifest.objective
+        assert facts is not None  # every example set names its objective
+        self.objective = stored_objective(facts, vocabulary)
+        self.samples = samples
+        self.restored = 0
+        self.tokens = 0
+        self._shards = len(samples.manifest.shards)
+        self._held = -1
+        self._rows: Rows | None = None
+        self._check_schema(examples)
+
+    def _check_schema(self, examples: ShardSet) -> None:
+        expected = [*fixed_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
+        mine = [(spec.name, spec.arrow_type) for spec in examples.columns]
+        if mine != [(spec.name, spec.arrow_type) for spec in expected]:
+            names = [f"{spec.name} {spec.arrow_type}" for spec in expected]
+            raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
+
+    def __call__(self, block: LocatedRows, shard: int) -> None:
+        """Restore every example of a block of shard number `shard`."""
+        if not self.objective.invertible:
+            return
+        samples = self._sample_shard(shard % self._shards)
+        sources = self._sources(block, samples)
+        ids = samples.columns["ids"].take(sources)
+        if not self._restores_at_once(block.rows, ids):
+            for row, source in enumerate(sources.tolist()):
+                self._restore(block, row, samples.row(source))
+        self.restored += len(block.rows)
+        self.tokens += len(ids.values)
+
+    def _restores_at_once(self, rows: Rows, ids: Ragged) -> bool:
+        """Return whether inputs with their labels put back equal the framed samples, as in all masked objectives.
+
+        Where they do not, the caller asks the objective's own inverse, row by row.
+        """
+        whole_rows = type(self.objective).original is Objective.original
+        if "target_ids" in rows.columns or not whole_rows:
+            return False
+        inputs = rows.columns["input_ids"]
+        values = inputs.values.copy()
+        if "label_positions" in rows.columns:
+            positions = rows.columns["label_positions"]
+            flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
+            values[flat] = rows.columns["label_ids"].values
+        expected = self._framed(ids)
+        return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(values, expected.values)
+
+    def _framed(self, ids: Ragged) -> Ragged:
+        """Return all framed originals: the objective's frame around one token is that around every row."""
+        probe = self.objective.vocabulary.replaceable[:1]  # never a special token, so not a part of the frame
+        one = self.objective.framed(probe)
+        before = int(np.argmax(one == probe))
+        lengths = ids.lengths + len(one) - 1
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        values = np.empty(offsets[-1], dtype=one.dtype)
+        content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(len(ids.values))
+        values[content] = ids.values
+        for at in range(before):
+            values[offsets[:-1] + at] = one[at]
+        for at in range(before + 1, len(one)):
+            values[offsets[1:] - len(one) + at] = one[at]
+        return Ragged(values, offsets)
+
+    def _restore(self, block: LocatedRows, row: int, sample: Sample) -> None:
+        example = block.rows.row(row)
+        try:
+            original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
+        except ValueError as error:
+            raise block.error(row, f"cannot be restored: {error}") from error
+        if not np.array_equal(original, expected):
+            raise block.error(row, _difference(expected, original))
+
+    def _sample_shard(self, shard: int) -> Rows:
+        if shard != self._held or self._rows is None:
+            blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
+            rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
+            order = np.argsort(_identities(rows), kind="stable")
+            self._held, self._rows = shard, rows.take(order)
+            self._names = _identities(self._rows)
+        return self._rows
+
+    def _sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
+        """Return the row of the sample shard that each example was made from."""
+        wanted = _identities(block.rows)
+        rows = np.minimum(np.searchsorted(self._names, wanted), len(samples) - 1)
+        absent = self._names[rows] != wanted
+        if absent.any():
+            row = int(np.argmax(absent))
+            raise block.error(row, f"no such sample in {self.samples.shard_path(self._held)}")
+        return rows.astype(np.int64)
+
+
+def _identities(rows: Rows) -> NDArray[np.bytes_]:
+    """Return the identity of each sample as bytes that sort: uid, document, offset, copy."""
+    fixed = rows.fixed
+    parts = [
+        fixed["uid"].astype(">u8")[:, None].view(np.uint8),
+        fixed["document_uid"],
+        fixed["document_offset"].astype(">u4")[:, None].view(np.uint8),
+        fixed["copy"][:, None],
+        np.ones((len(rows), 1), np.uint8),  # numpy strips zero bytes at the end
+    ]
+    joined = np.ascontiguousarray(np.concatenate(parts, axis=1))
+    return joined.view(f"S{joined.shape[1]}")[:, 0]
+
+
+def _difference(expected: NDArray[np.integer[Any]], original: NDArray[np.integer[Any]]) -> str:
+    if len(expected) != len(original):
+        return f"restores to {len(original)} tokens, the sample has {len(expected)}"
+    token = int(np.argmax(expected != original))
+    return f"restores token {token} as id {original[token]}, the sample has {expected[token]}"
