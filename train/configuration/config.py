@@ -264,7 +264,7 @@ class TrainConfig:
 
 
 def _default(kind: str) -> Chosen:
-    return choose(f"train.{kind}", {"optimizers": "adamw", "schedules": "linear"}[kind])
+    return choose(f"clozeline.train.optim.{kind}", {"optimizers": "adamw", "schedules": "linear"}[kind])
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:

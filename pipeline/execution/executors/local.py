@@ -24,7 +24,7 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ClozelineError
 from clozeline.pipeline.execution.executors import Deal, UnitStep, logs_apart, workers_of
 from clozeline.pipeline.execution.parent_process import die_with
-from clozeline.pipeline.recipe import ExecutorConfig, stage_names
+from clozeline.pipeline.recipe import ExecutorConfig, stage_module, stage_names
 
 _POLL_S: Final = 0.2
 _LOGS: Final = "memory://datatrove"
@@ -101,7 +101,7 @@ class _Ticking:
 def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
-    modules = [f"pipeline.{stage}.stage" for stage in stage_names()]
+    modules = [stage_module(stage) for stage in stage_names()]
     context.set_forkserver_preload(["__main__", "datatrove.executor.local", *modules])
     processes: list[BaseProcess] = [
         context.Process(target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid()), daemon=False)
