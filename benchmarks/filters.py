@@ -23,7 +23,7 @@ from benchmarks.harness import parser, print_table, write_json
 import xxhash
 
 from benchmarks.peers.datatrove_steps import PEER, ask
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
 
@@ -53,7 +53,7 @@ def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
     for file in files:
         lines = file.read_text(encoding="utf-8").splitlines()
         found[file.stem] = [json.loads(line)["text"] for line in lines]
-    cut = {kind: [normalise(text)[:_LONGEST] for text in texts] for kind, texts in found.items()}
+    cut = {kind: [normalize(text)[:_LONGEST] for text in texts] for kind, texts in found.items()}
     return {kind: [text for text in texts if text] for kind, texts in cut.items()}
 
 

@@ -1,1 +1,1 @@
-"""The stage that decides how often training reads the documents of each language and source."""
+"""The stage `balance`: decide how many copies of each document training reads."""

@@ -1,4 +1,4 @@
-"""The counts of the units of `balance`."""
+"""Counts that the units of `balance` record."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ Kind: TypeAlias = Literal["texts", "pairs"]
 
 
 class LanguageCounts(TypedDict):
-    """Documents that training may read, and their tokens, of both sides where they are pairs."""
+    """Training documents and their tokens; for pairs, those of both sides."""
 
     documents: int
     tokens: int
 
 
 class BalanceCounts(Counts, total=False):
-    """Counts of units of `balance`; the language of a pair is that of both sides, `en-sw`."""
+    """Counts of a unit of `balance`; the language of a pair names both sides, such as `en-sw`."""
 
     skipped: dict[str, int]
-    """documents that get no copies, by reason"""
+    """documents without copies, by reason"""
     texts: dict[str, dict[str, LanguageCounts]]
     """by language and source"""
     pairs: dict[str, dict[str, LanguageCounts]]
-    """the same of aligned texts"""
+    """the same for aligned texts"""
     balanced: dict[str, int]
-    """tokens that the copies have on average, by language"""
+    """expected tokens of the copies, by language"""

@@ -1,10 +1,9 @@
-"""Balance: how many copies of each document training reads, so that small languages and chosen sources weigh more."""
+"""The stage `balance`: repeat documents in training so that small languages and chosen sources get a larger share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -21,21 +20,21 @@ from clozeline.pipeline.shards.splits import split_amount
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BalanceConfig:
-    """Share of each language and source in training."""
+    """Share of each language and source in the training data."""
 
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """exponent of the tokens of a language that gives its share, 0 (all alike) to 1 (natural): 0.7 XLM and mBERT, 0.3
-    XLM-R and mT5"""
+    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and mBERT, 0.3 XLM-R
+    and mT5"""
     max_copies: Annotated[int, Field(ge=1, le=255)] = 4
-    """most copies of a document, 1 to 255; a language that needs more has a smaller share, and a warning says so"""
+    """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with a warning"""
     sources: dict[str, Annotated[float, Field(gt=0, le=255)]] = field(default_factory=dict)
-    """factor of the copies of each source of the input, above 0; default: 1"""
+    """factor on the copies of each input source, above 0; default 1"""
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
-    """Counts tokens and writes `factors.json`, which `group` reads. Held-out documents always have one copy.
+    """Counts tokens and writes `factors.json`, which `group` reads; held-out documents always have one copy.
 
-    It comes after `encode`: another exponent changes no token, so only `group` and `corrupt` are made again.
+    Runs after `encode`, so that a changed exponent only repeats `group` and `corrupt`.
     """
 
     name: ClassVar[str] = "balance"
@@ -43,31 +42,27 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
-    @property
-    def _tokens(self) -> Path:
-        return self.recipe.folder("encode")
-
     def version(self) -> int:
-        """Return the version of the counts and of the law."""
+        """Return the version of the counts and factors."""
         return BALANCE_VERSION
 
     def mistakes(self) -> Iterator[str]:
-        """Name the sources with a factor that no input has."""
+        """Report factors of sources that no input has."""
         known = {entry.source for entry in self.recipe.input}
         for source in sorted(self.config.sources.keys() - known if known else ()):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
-        """Return the passes: one unit a token shard, then one for the factors."""
-        shards, config = len(Manifest.load(self._tokens).shards), self.config
+        """Return the passes: count each token shard, then write the factors."""
+        tokens, config = self.recipe.folder("encode"), self.config
         return [
-            CountTokens(shards, self._tokens, self.recipe.heldout.fraction, self.recipe.seed),
+            CountTokens(len(Manifest.load(tokens).shards), tokens, self.recipe.heldout.fraction, self.recipe.seed),
             WriteFactors(config.alpha, config.max_copies, config.sources),
         ]
 
     def row(self, counts: BalanceCounts) -> Row:
-        """Show documents, and the tokens of those for training: their own, and those of copies on average."""
-        documents, tokens = (sum(one[key] for one in _counted(counts)) for key in ("documents", "tokens"))
+        """Show all documents, and of the training documents the tokens before and after balancing."""
+        documents, tokens = (sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens"))
         balanced = sum(counts["balanced"].values())
         out = f"{amount(documents, 'document')}\n{tokens:,} tokens\n{balanced:,} in copies"
         return Row(amount(counts["documents_in"], "document"), out, (("document", counts["skipped"]),))
@@ -76,18 +71,17 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         """Return the documents of both splits."""
         if "documents_in" not in counts:
             return []
-        training = sum(one["documents"] for one in _counted(counts))
+        training = sum(source["documents"] for source in _all_sources(counts))
         held_out = Taken(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
         return [*super().taken(counts), held_out, Taken(split_amount("train", "documents"), training)]
 
     def check(self, counts: BalanceCounts) -> None:
         """Check that every document is held out, a text or a pair."""
         if "documents_in" in counts:
-            accounted = sum(one["documents"] for one in _counted(counts)) + sum(counts["skipped"].values())
-            require_equal(self.name, "documents_in", counts["documents_in"], "texts + pairs + skipped", accounted)
+            total = sum(source["documents"] for source in _all_sources(counts)) + sum(counts["skipped"].values())
+            require_equal(self.name, "documents_in", counts["documents_in"], "texts + pairs + skipped", total)
 
 
-def _counted(counts: BalanceCounts) -> list[LanguageCounts]:
-    """Return the counts of every kind, language and source."""
+def _all_sources(counts: BalanceCounts) -> list[LanguageCounts]:
     kinds = (counts.get("texts", {}), counts.get("pairs", {}))
-    return [one for kind in kinds for by_source in kind.values() for one in by_source.values()]
+    return [source for kind in kinds for by_source in kind.values() for source in by_source.values()]

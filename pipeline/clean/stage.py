@@ -17,7 +17,7 @@ from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.text.normal_form import NORMALISE_VERSION
+from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, OneOf, choose, find
 
 _CLEAN_VERSION: Final = 1
@@ -98,7 +98,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         steps = [source for _, source in sorted(self._sources().items())]
         chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
         versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
-        return _CLEAN_VERSION + NORMALISE_VERSION + int(sum(versions))
+        return _CLEAN_VERSION + NORMALIZE_VERSION + int(sum(versions))
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return the one pass, from reading to writing."""

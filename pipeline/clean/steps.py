@@ -12,7 +12,7 @@ from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
 from clozeline.pipeline.clean.unit_counts import UnitCounts, characters_of
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.normal_form import control_characters, normalise
+from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen
 
@@ -20,7 +20,7 @@ from clozeline.registry import Chosen
 class Steps:
     """The steps of one source, built once a unit. Each returns the document for the next step, or None once rejected.
 
-    A pair of aligned texts has both sides normalised; its languages are those of the configuration, and only filters
+    A pair of aligned texts has both sides normalized; its languages are those of the configuration, and only filters
     that are named for its source look at its text.
     """
 
@@ -52,7 +52,7 @@ class Steps:
             target_language: the same for the other side of a pair.
         """
         self._tally.add({"characters_in": characters_of(document)})
-        normal = self._normalised(document)
+        normal = self._normalized(document)
         if normal is not None and normal.target_text is not None:
             normal = self._with_other_side(normal)
             given_language = given_language or "und"
@@ -61,13 +61,13 @@ class Steps:
             named = named.having(target_language=target_language or "und")
         return None if named is None else self._filtered(named)
 
-    def _normalised(self, document: Document) -> Document | None:
+    def _normalized(self, document: Document) -> Document | None:
         raw = document.text
         if len(raw) > self._text_chars:
             self._tally.reject(document, "limits", "too_long", f"{len(raw)} characters > {self._text_chars}")
             return None
-        text = normalise(raw)
-        if controls := control_characters(raw):
+        text = normalize(raw)
+        if controls := count_control_characters(raw):
             self._tally.add({"repairs": {"control_characters": controls}})
         self._tally.removed("normalise", len(raw) - len(text))
         document = document.having(text=text)
@@ -82,8 +82,8 @@ class Steps:
             detail = f"other side: {len(raw)} characters > {self._text_chars}"
             self._tally.reject(document, "limits", "too_long", detail)
             return None
-        target = normalise(raw)
-        if controls := control_characters(raw):
+        target = normalize(raw)
+        if controls := count_control_characters(raw):
             self._tally.add({"repairs": {"control_characters": controls}})
         self._tally.removed("normalise", len(raw) - len(target))
         document = document.having(target_text=target)

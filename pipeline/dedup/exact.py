@@ -18,7 +18,7 @@ EXACT_VERSION: Final = 1
 """Raised when a hash, and so a decision, changes."""
 
 Key: TypeAlias = Literal["text", "match", "url"]
-"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalised URL."""
+"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
 
 EXACT_COLUMNS: Final = ("text", "target_text", "url")
 
@@ -39,7 +39,7 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_],
     elif key == "url":
         urls = batch.column("url").to_pylist()
         present = np.array([url is not None for url in urls], dtype=bool)
-        digests = [_digest(normalise_url(url or "").encode()) for url in urls]
+        digests = [_digest(normalize_url(url or "").encode()) for url in urls]
     else:
         pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
         digests = [_digest(_pair_bytes(text, target, key)) for text, target in pairs]
@@ -61,7 +61,7 @@ def _pair_bytes(text: str, target: str | None, key: Key) -> bytes:
     return "\0".join(sides).encode()
 
 
-def normalise_url(url: str) -> str:
+def normalize_url(url: str) -> str:
     """Return one form for all spellings of an address: no scheme, host in lower case, no default port or fragment.
 
     "HTTPS://Example.org:443/A#top" -> "example.org/A"

@@ -1,15 +1,16 @@
-"""Two forms of a text: the stored form, which documents carry, and the match form, which finds equal texts."""
+"""Normalize text: the stored form, which documents carry, and the match form, by which duplicates are found."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import groupby
 from typing import Final
 
-NORMALISE_VERSION: Final = 1
+NORMALIZE_VERSION: Final = 1
 """Raised when the stored form of any text changes."""
 MATCH_VERSION: Final = 1
-"""Stored beside every hash of the match form; hashes of different versions cannot be compared."""
+"""Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
 # Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
@@ -20,35 +21,30 @@ _RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"[^\S\n]\n")
 
-
 _BASIC: Final = (range(0x80, 0x10000),)
 _ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark is outside of these planes
 
 
 def _characters(category: str, planes: tuple[range, ...]) -> str:
-    """Return a character class (without brackets) of all code points of a category in some planes."""
+    """Return the body of a character class: all code points of a Unicode category."""
     points = [point for plane in planes for point in plane if unicodedata.category(chr(point)) == category]
-    ranges: list[list[int]] = []
-    for point in points:
-        if ranges and ranges[-1][1] == point - 1:
-            ranges[-1][1] = point
-        else:
-            ranges.append([point, point])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+    # consecutive code points have the same difference to their index
+    runs = [[point for _, point in run] for _, run in groupby(enumerate(points), lambda item: item[1] - item[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
-# Scripts written without spaces: each of their characters is a word of its own.
+# Scripts written without spaces, where each character is a word of its own:
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
 _ALONE: Final = re.compile(
     "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
-# Two patterns each: one with astral characters in its class tests them one range after another, for every character.
+# Two patterns each: a class with astral characters is slow, for its ranges are tested one by one.
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _MARK: Final = re.compile(f"[{_characters('Mn', _BASIC)}]+")
 _ASTRAL_MARK: Final = re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
-# Spacing marks (vowel signs of Indic scripts) are parts of words, but `\w` leaves them out.
+# Spacing marks (vowel signs of Indic scripts) belong to words, but `\w` does not match them.
 _WORD: Final = re.compile(rf"[\w{_characters('Mc', _BASIC)}]+")
 _ASTRAL_WORD: Final = re.compile(
     rf"(?:[\w{_characters('Mc', _BASIC)}]|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+"
@@ -57,37 +53,37 @@ _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
 
 
-def control_characters(text: str) -> int:
-    """Count the control characters (NUL and the like) that `normalise` drops."""
+def count_control_characters(text: str) -> int:
+    """Count the control characters, such as NUL, that `normalize` drops."""
     return len(_CONTROL.findall(text))
 
 
-def normalise(text: str) -> str:
-    r"""Return the stored form: NFC, `\n` line ends, tab as only control, no trailing blanks, single empty lines.
+def normalize(text: str) -> str:
+    r"""Return the stored form: NFC, `\n` line ends, no control but tab, no trailing blanks, at most one empty line.
 
-    Idempotent. Lone surrogates become U+FFFD, so the result is always valid UTF-8. NFC, never NFKC: superscripts,
-    ligatures and full-width forms stay.
+    Idempotent. Lone surrogates become U+FFFD, so the result is always valid UTF-8. Not NFKC: superscripts, ligatures
+    and full-width forms stay.
 
         "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
     """
     if _RARE.search(text):
         text = _LINE_END.sub("\n", text).replace("\u2029", "\n\n")
         text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
-    # After the controls are gone: dropping one can bring a letter and its accent together.
+    # after dropping controls, which can bring a letter and its accent together
     text = unicodedata.normalize("NFC", text)
     if _BLANK_BEFORE_NEWLINE.search(text):
-        # Line by line rather than by `[ \t]+$`, which is quadratic in a long run of blanks.
+        # line by line, because `[ \t]+$` is quadratic in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
     return _BLANK_LINES.sub("\n\n", text).strip()
 
 
 def is_unspaced(character: str) -> bool:
-    """Return whether a character is a letter, or a spacing mark, of a script without spaces between words."""
+    """Return whether a character is a letter or spacing mark of a script without spaces between words."""
     return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in ("Lo", "Lm", "Nl", "Mc")
 
 
 def match_words(text: str) -> list[str]:
-    """Return the words of the match form: case folded, no marks, runs of digits as `0`, unspaced scripts by character.
+    """Return the words of the match form: casefolded, no marks, digit runs as `0`, unspaced scripts by character.
 
     "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
     """

@@ -1,4 +1,4 @@
-"""Measures of a text for the filters, each quantity computed at most once a document and by whole arrays."""
+"""Compute text statistics for the quality filters: each at most once per document, on arrays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.text.word_tokens import word_tokens
 
-_FEW: Final = 64
-"""Below this number of items a dictionary is faster than sorting an array."""
+_FEW: Final = 64  # below this number of items, a dictionary is faster than sorting an array
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 
 class Duplicates(NamedTuple):
-    """The number of pieces of a text that copy an earlier piece, and their characters."""
+    """How many lines or paragraphs there are, how many copy an earlier one, and the characters of these copies."""
 
     pieces: int
     copies: int
@@ -27,35 +26,29 @@ class Duplicates(NamedTuple):
 
 
 class _Repeats(NamedTuple):
-    """The n-grams that occur more than once: where each begins, in order, and the number of its group."""
+    """The n-grams that occur more than once: their token positions, ascending, and the group id of each."""
 
     at: NDArray[np.int64]
     groups: NDArray[np.int64]
 
 
-_NONE: Final = _Repeats(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-
 class TextStatistics:
-    """Measures of one text in stored form.
-
-    Tokens are words and marks, see `word_tokens`. All lengths are characters.
-    """
+    """Statistics of one text in stored form; tokens as in `word_tokens`, all lengths in characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.visited = 0
-        """tokens and n-grams looked at so far: work that must grow linearly with the text"""
+        """tokens and n-grams processed so far; must grow linearly with the text"""
         self._repeats: dict[int, _Repeats] = {}
 
     @cached_property
     def lines(self) -> list[str]:
-        """All lines, empty ones too."""
+        """All lines, including empty ones."""
         return self.text.split("\n")
 
     @cached_property
     def letter_share(self) -> float:
-        """Share of the words with a letter among those that white space divides; 0 without any."""
+        """Fraction of the whitespace-separated words that have a letter; 0 without words."""
         words = self.text.split()
         self.visited += len(words)
         return sum([word[0].isalpha() or any(map(str.isalpha, word)) for word in words]) / max(1, len(words))
@@ -68,21 +61,19 @@ class TextStatistics:
         return words
 
     @cached_property
-    def _numbering(self) -> tuple[NDArray[np.int64], list[str]]:
-        """Number of each token among the distinct ones, and these in order of appearance."""
-        distinct = list(dict.fromkeys(self.tokens))
-        numbers = dict(zip(distinct, range(len(distinct)), strict=True))
-        ids = np.fromiter(map(numbers.__getitem__, self.tokens), dtype=np.int64, count=len(self.tokens))
-        return ids, distinct
-
-    @property
     def distinct_tokens(self) -> list[str]:
-        """The different tokens, in order of appearance."""
-        return self._numbering[1]
+        """The distinct tokens, in order of appearance."""
+        return list(dict.fromkeys(self.tokens))
+
+    @cached_property
+    def _ids(self) -> NDArray[np.int64]:
+        """The index of each token in `distinct_tokens`."""
+        index = dict(zip(self.distinct_tokens, range(len(self.distinct_tokens)), strict=True))
+        return np.fromiter(map(index.__getitem__, self.tokens), dtype=np.int64, count=len(self.tokens))
 
     @cached_property
     def _occurrences(self) -> NDArray[np.int64]:
-        return np.bincount(self._numbering[0], minlength=len(self.distinct_tokens))
+        return np.bincount(self._ids, minlength=len(self.distinct_tokens))
 
     @cached_property
     def _lengths(self) -> NDArray[np.int64]:
@@ -90,7 +81,7 @@ class TextStatistics:
 
     @cached_property
     def _word_occurrences(self) -> NDArray[np.int64]:
-        # The first character tells nearly always; the pattern is for tokens such as `'s` and `--x`.
+        # the first character nearly always decides; the pattern is for tokens such as `'s` and `--x`
         chosen = [token[0].isalnum() or _ALPHANUMERIC.search(token) is not None for token in self.distinct_tokens]
         return self._occurrences * np.array(chosen, dtype=np.bool_)
 
@@ -112,48 +103,42 @@ class TextStatistics:
 
     @cached_property
     def duplicate_lines(self) -> Duplicates:
-        """Copies among the lines that are not empty."""
-        return _duplicates([line for line in self.lines if line])
+        """Duplicates among the non-empty lines."""
+        return _count_duplicates([line for line in self.lines if line])
 
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:
-        """Copies among the paragraphs: what empty lines divide."""
-        return _duplicates(self.text.split("\n\n"))
+        """Duplicates among the paragraphs, which empty lines separate."""
+        return _count_duplicates(self.text.split("\n\n"))
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
-        """Characters in all tokens before each, and in all."""
-        return np.concatenate(([0], np.cumsum(self._lengths[self._numbering[0]])))
+        """Characters in all tokens before each token, and the total, shape [tokens + 1]."""
+        return np.concatenate(([0], np.cumsum(self._lengths[self._ids])))
 
     def repeats(self, n: int) -> _Repeats:
         """Return the n-grams of tokens that occur more than once.
 
-        An n-gram can only repeat where both (n-1)-grams in it do, so each n looks at what n - 1 has left: in prose
-        nearly nothing from 5 on. Groups are exact, without hashing.
+        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1 left: in prose
+        almost nothing from 5 on. Groups are exact, without hashing.
         """
         if n not in self._repeats:
-            self._repeats[n] = self._grow(n) if n > 1 else self._repeated_tokens()
+            self._repeats[n] = self._find_repeats(n)
         return self._repeats[n]
 
-    def _repeated_tokens(self) -> _Repeats:
-        ids = self._numbering[0]
-        at = np.flatnonzero(self._occurrences[ids] > 1)
-        return _Repeats(at, ids[at])
-
-    def _grow(self, n: int) -> _Repeats:
+    def _find_repeats(self, n: int) -> _Repeats:
+        if n == 1:
+            at = np.flatnonzero(self._occurrences[self._ids] > 1)
+            return _Repeats(at, self._ids[at])
         at, groups = self.repeats(n - 1)
-        if len(at) < 2:
-            return _NONE
+        # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
         near = np.flatnonzero(at[1:] == at[:-1] + 1)
-        if len(near) < 2:
-            return _NONE
         self.visited += len(near)
-        pairs = groups[near] * (len(self.tokens) + 1) + groups[near + 1]
-        kept, repeated = _grouped(pairs)
+        kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
         return _Repeats(at[near[kept]], repeated)
 
     def top_ngram_chars(self, n: int) -> int:
-        """Return length times frequency of the most frequent n-gram, joined by blanks; the first n-gram wins a tie."""
+        """Return length times frequency of the most frequent n-gram, joined by blanks; ties: the first one."""
         if len(self.tokens) < n:
             return 0
         at, groups = self.repeats(n)
@@ -165,7 +150,7 @@ class TextStatistics:
         return int(self._starts[start + n] - self._starts[start] + n - 1) * int(counts[first])
 
     def duplicate_ngram_chars(self, n: int) -> int:
-        """Count the characters in n-grams met before, from left to right; no token counts twice."""
+        """Count the characters of n-grams that occurred earlier in the text; no token counts twice."""
         at, groups = self.repeats(n)
         seen: set[int] = set()
         chars = free = 0
@@ -181,31 +166,28 @@ class TextStatistics:
         return chars
 
 
-def _duplicates(pieces: list[str]) -> Duplicates:
+def _count_duplicates(pieces: list[str]) -> Duplicates:
     distinct = set(pieces)
-    if len(distinct) == len(pieces):
-        return Duplicates(len(pieces), 0, 0)
-    copied = sum(map(len, pieces)) - sum(map(len, distinct))
+    copied = sum(map(len, pieces)) - sum(map(len, distinct)) if len(distinct) < len(pieces) else 0
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
 
 
-def _grouped(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of the pairs that occur more than once, and the group number of each."""
+def _group_repeats(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of the values that occur more than once, and the group id of each."""
     if len(pairs) < _FEW:
         listed = pairs.tolist()
-        numbers = {pair: number for number, (pair, count) in enumerate(Counter(listed).items()) if count > 1}
-        few = [place for place, pair in enumerate(listed) if pair in numbers]
-        return np.array(few, dtype=np.int64), np.array([numbers[listed[place]] for place in few], dtype=np.int64)
+        ids = {pair: index for index, (pair, count) in enumerate(Counter(listed).items()) if count > 1}
+        few = [index for index, pair in enumerate(listed) if pair in ids]
+        return np.array(few, dtype=np.int64), np.array([ids[listed[index]] for index in few], dtype=np.int64)
+    # sort; values that equal a neighbor occur more than once
     order = pairs.argsort(kind="stable")
     ordered = pairs[order]
-    # Of sorted pairs, those that equal a neighbour occur more than once.
     equal = ordered[1:] == ordered[:-1]
     often = np.zeros(len(ordered), dtype=np.bool_)
     often[1:] |= equal
     often[:-1] |= equal
-    numbered = np.zeros(len(ordered), dtype=np.int64)
-    np.cumsum(~equal, out=numbered[1:])
+    # number the groups in sorted order, then scatter the ids back to the original order
     groups = np.full(len(ordered), -1, dtype=np.int64)
-    groups[order] = np.where(often, numbered, -1)
+    groups[order] = np.where(often, np.concatenate(([0], np.cumsum(~equal))), -1)
     kept = np.flatnonzero(groups >= 0)
     return kept, groups[kept]

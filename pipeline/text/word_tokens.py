@@ -1,7 +1,7 @@
-"""Words and punctuation marks of a text, cut as datatrove cuts them: by the rules of spaCy's blank English tokenizer.
+"""Split text into words and punctuation marks as datatrove does: by the rules of spaCy's blank English tokenizer.
 
-The thresholds of the quality filters in use were set on such tokens. A mark is a token of its own, `don't` is two, and
-an abbreviation keeps its full stop. The rules need no model; benchmarks/filters.py measures the agreement.
+The thresholds of the quality filters were set on such tokens. A mark is a token of its own, `don't` is two, and an
+abbreviation keeps its full stop. No model is needed; benchmarks/filters.py measures the agreement.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 from itertools import chain
 from typing import Final
 
-_LONGEST: Final = 256
-"""Characters; a longer run without white space is not a word; it is cut at its marks in linear time."""
+_LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
 _CACHED: Final = 1 << 17
 
@@ -38,14 +37,14 @@ _URL: Final = re.compile(
     "(?:[\\w+.-]{2,20}://)?(?:[^\\s@]+@)?(?:[^\\W_](?:[\\w-]{0,62}[^\\W_])?\\.)+[a-z]{2,63}(?::\\d{2,5})?(?:[/?#]\\S*)?"
 )
 _EMOTICON: Final = re.compile("[:;=8][o'-]?[()\\[\\]DPpOoX*/|03>]|[(\\[]-?[:;=]|\\)-?:|\\]=")
-_WHOLE: Final = (
+_ABBREVIATION_WORDS: Final = (
     "a.m. p.m. e.g. E.g. i.e. I.e. vs. v.s. Ph.D. D.C. N.C. N.D. N.H. N.J. N.M. N.Y. S.C. Adm. Ala. Apr. Ariz. Ark. "
     "Aug. Bros. Calif. Co. co. Colo. Conn. Corp. Dec. Del. Dr. Feb. Fla. Ga. Gen. Gov. Ia. Id. Ill. Inc. Ind. Jan. Jr. "
     "Jul. Jun. Kan. Ky. La. Ltd. Mar. Mass. Md. Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. Mt. Neb. Nev. Nov. "
     "Oct. Okla. Ore. Pa. Prof. Rep. Rev. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. and/or w/o C++ \\n \\t '' 'd 'll 're "
     "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. z. ä. ö. ü."
 )
-_ABBREVIATIONS: Final = frozenset(_WHOLE.split())
+_ABBREVIATIONS: Final = frozenset(_ABBREVIATION_WORDS.split())
 _CONTRACTION: Final = re.compile(
     "((?:ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would)(?=n['’]t)"
     "|(?:could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you)(?=['’]))"
@@ -56,7 +55,7 @@ _PLAIN: Final = re.compile("\\w+|[^\\w\\s]")
 
 
 def word_tokens(text: str) -> list[str]:
-    """Return the words and marks of a text, in order; white space divides them and belongs to none.
+    """Return the words and punctuation marks of a text, in order, without white space.
 
     "Don't go (yet)." -> ["Do", "n't", "go", "(", "yet", ")", "."]
     """
@@ -64,26 +63,26 @@ def word_tokens(text: str) -> list[str]:
 
 
 class _Chunks(dict[str, tuple[str, ...]]):
-    """Tokens of runs of characters between white space; nearly all have been cut before."""
+    """Cache of the tokens of chunks, the runs of characters between white space; most chunks recur."""
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
         if len(chunk) > _LONGEST:
             return tuple(_PLAIN.findall(chunk))
         if len(self) >= _CACHED:
             self.clear()
-        tokens = self[chunk] = _cut_word(chunk)
+        tokens = self[chunk] = _split_chunk(chunk)
         return tokens
 
 
 _KNOWN_CHUNKS: Final = _Chunks()
 
 
-def _cut_word(chunk: str) -> tuple[str, ...]:
-    """Cut marks off both ends, one at a time, until a known whole is left; then cut what is left at inner marks."""
+def _split_chunk(chunk: str) -> tuple[str, ...]:
     before: list[str] = []
     after: list[str] = []
     start, end = 0, len(chunk)
-    while start < end and not _known(chunk[start:end]):
+    # strip marks off both ends, one at a time, down to an abbreviation, emoticon or contraction
+    while start < end and not _split_known(chunk[start:end]):
         prefix = _PREFIX.match(chunk, start, end)
         suffix = _SUFFIX.search(chunk, max(start, end - _SUFFIX_CHARS), end)
         if prefix is None and suffix is None:
@@ -91,43 +90,39 @@ def _cut_word(chunk: str) -> tuple[str, ...]:
         if prefix is not None:
             before.append(prefix[0])
             start = prefix.end()
-            if _known(chunk[start:end]):
+            if _split_known(chunk[start:end]):
                 break
         if suffix is not None and suffix.start() >= start:
             after.append(suffix[0])
             end = suffix.start()
-    return _joined([*before, *_inside(chunk[start:end]), *reversed(after)])
-
-
-def _joined(parts: list[str]) -> tuple[str, ...]:
-    """Join two neighbours that make an abbreviation or an emoticon, from left to right."""
-    joined: list[str] = []
+    # join two neighbors that make an abbreviation or an emoticon, left to right
+    tokens: list[str] = []
     last = ""
-    for part in parts:
-        if last and _single(last + part):
-            joined[-1] += part
+    for part in (*before, *_split_inside(chunk[start:end]), *reversed(after)):
+        if last and _is_single(last + part):
+            tokens[-1] += part
             last = ""
         else:
-            joined.append(part)
+            tokens.append(part)
             last = part
-    return tuple(joined)
+    return tuple(tokens)
 
 
-def _single(word: str) -> bool:
+def _is_single(word: str) -> bool:
     return word in _ABBREVIATIONS or (len(word) <= 3 and _EMOTICON.fullmatch(word) is not None)
 
 
-def _known(word: str) -> tuple[str, ...]:
-    """Return the tokens of an abbreviation, an emoticon or a contraction; nothing for other words."""
-    if _single(word):
+def _split_known(word: str) -> tuple[str, ...]:
+    """Return the tokens of an abbreviation, an emoticon or a contraction; () for other words."""
+    if _is_single(word):
         return (word,)
     match = _CONTRACTION.fullmatch(word)
     return tuple(part for part in match.groups() if part) if match else ()
 
 
-def _inside(word: str) -> tuple[str, ...]:
-    """Return the tokens of a chunk without the marks around it."""
-    known = _known(word)
+def _split_inside(word: str) -> tuple[str, ...]:
+    """Return the tokens of a chunk whose outer marks are gone."""
+    known = _split_known(word)
     if known or not word or word.isalpha() or _URL.fullmatch(word):
         return known or ((word,) if word else ())
     parts: list[str] = []

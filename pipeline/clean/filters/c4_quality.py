@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.clean.filters import KEEP, Verdict
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -103,7 +103,7 @@ class C4Quality:
             return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
         if not removed:
             return KEEP
-        text = normalise("\n".join(kept))
+        text = normalize("\n".join(kept))
         # Empty lines at the edges and between dropped lines go with them.
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)

@@ -1,4 +1,4 @@
-"""Sentence splitters: one algorithm a file, each giving the character offsets that tile a text."""
+"""Sentence splitters, one algorithm per file: each returns the character offsets at which sentences start."""
 
 from clozeline.pipeline.text.sentences._splitter import Sentences
 

@@ -1,4 +1,4 @@
-"""Sentence splitters: one algorithm a file, each giving the character offsets that tile a text."""
+"""The interface of sentence splitters."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Sentences(Protocol):
-    """The interface of sentence splitters."""
+    """A sentence splitter."""
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Return character offsets of the sentences: first 0, strictly increasing, each below `len(text)`.
+        """Return the character offset of each sentence: first 0, strictly increasing, each below `len(text)`.
 
-        White space between two sentences belongs to the first, so joining the slices gives the text back. The empty
-        text has no sentence.
+        White space between two sentences belongs to the first, so the slices join to the text. The empty text has no
+        sentence.
 
         Args:
             text: the document's text.

@@ -1,4 +1,4 @@
-"""Every line is a sentence: for corpora written one sentence a line."""
+"""Split sentences at newlines, for corpora with one sentence per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE_END: Final = re.compile(r"\n\s*+")
 
 
 class Lines:
-    r"""Breaks at every newline; empty lines and spaces between two lines belong to the line before.
+    r"""Splits at every newline; empty lines and spaces between two lines belong to the line before.
 
     Example:
         "One.\nTwo. Three.\n\nFour" starts at 0, 5 and 18.
@@ -29,6 +29,6 @@ class Lines:
         self.options = options
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Return character offsets of the sentences; the language does not matter."""
+        """Return the character offset of each sentence; the language is ignored."""
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []

@@ -1,4 +1,4 @@
-"""Sentence boundaries by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
+"""Split sentences by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.configuration.config import STRICT
 
 
 class _Rules(NamedTuple):
-    """The additions of a language; words in lower case, without their final full stop."""
+    """The rules of a language; words in lower case, without their final full stop."""
 
     never: frozenset[str]
     """a full stop after one of these ends no sentence"""
@@ -21,14 +21,14 @@ class _Rules(NamedTuple):
     maybe: frozenset[str]
     """ends a sentence only before one of `openers`"""
     openers: frozenset[str]
-    """words that open sentences frequently enough for an abbreviation to end before them"""
+    """words that often start a sentence"""
     ordinals: bool
     """read one or two digits and a full stop as an ordinal (German `3. Oktober`)"""
 
 
 def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False) -> _Rules:
-    lists = [frozenset(words.split()) for words in (never, numeric, maybe, openers)]
-    return _Rules(lists[0], lists[1], lists[2], lists[3], ordinals)
+    never_, numeric_, maybe_, openers_ = (frozenset(words.split()) for words in (never, numeric, maybe, openers))
+    return _Rules(never_, numeric_, maybe_, openers_, ordinals)
 
 
 _ENGLISH: Final = _rules(
@@ -79,15 +79,14 @@ _SPACED = ".!?…‽؟۔।॥։።፧။༎᙮"
 _UNSPACED = "。！？｡"
 # French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with «.
 _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+"
-# One class first, so that the engine skips from mark to mark; the look-behinds then tell the three kinds apart. The
-# second of them keeps a run of marks from being tried again at each of its characters.
+# A single class first, so that the engine skips from mark to mark; look-behinds then tell the three cases apart. The
+# second look-behind keeps a run of marks from being tried again at each of its characters.
 _CANDIDATE: Final = re.compile(
     rf"[{_SPACED}{_UNSPACED}\n](?:"
     rf"(?<=[{_SPACED}])(?<![{_SPACED}][{_SPACED}])(?P<more>[{_SPACED}]*+){_CLOSERS}(?=\s)"
     rf"|(?<=[{_UNSPACED}])[{_UNSPACED}{_SPACED}]*+{_CLOSERS}"
     r"|(?<=\n)[^\S\n]*+\n)"
 )
-_SPACE: Final = re.compile(r"\s*+")
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n")
 _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈 \t\u00a0\u202f"
 _CONTINUING: Final = ",;:)]}%/=<>+" + _SPACED
@@ -97,12 +96,12 @@ _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z"
 
 
 class Regex:
-    """A break after a mark that ends a sentence, and at every empty line.
+    """Splits after a mark that ends a sentence, and at every empty line.
 
-    A mark ends no sentence before a lower-case letter or a comma, and a full stop none after a title, an initial, an
-    item number or (in languages that write them so) an ordinal. Closing quotes and brackets go with the mark before
-    them. The marks of Chinese and Japanese need no space. Rules for English, German, French and Spanish; English for
-    every other language. Time is linear in the text, whatever it holds.
+    A mark does not end a sentence before a lower-case letter or a comma; a full stop does not after a title, an
+    initial, an item number or (German) an ordinal. Closing quotes and brackets go with the mark before them. Chinese
+    and Japanese marks need no space. There are rules for English, German, French and Spanish; other languages use
+    the English ones. Linear in the length of the text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
@@ -115,34 +114,30 @@ class Regex:
         """Options of the splitter."""
 
         abbreviations: list[str] = field(default_factory=list)
-        """further words, any language, whose full stop ends no sentence; without that full stop"""
+        """more abbreviations, any language, whose full stop ends no sentence; without that full stop"""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._extra = frozenset(word.lower().removesuffix(".") for word in options.abbreviations)
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Return character offsets of the sentences.
-
-        Args:
-            text: any text.
-            language: ISO 639 code; region and script subtags do not matter.
-        """
+        """Return the character offset of each sentence; subtags of the language are ignored."""
         if not text:
             return []
         rules = _LANGUAGES.get(language.partition("-")[0].partition("_")[0], _ENGLISH)
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         starts = [0]
         for match in _CANDIDATE.finditer(text, first, last):
-            start = _end_of_space(text, match.end())
-            if start == starts[-1] or start >= last:
-                continue
-            if match["more"] is None or self._ends(text, match, start, rules):
+            if (start := match.end()) <= starts[-1]:
+                continue  # white space that is already passed
+            while start < last and text[start].isspace():
+                start += 1
+            if start < last and (match["more"] is None or self._ends(text, match, start, rules)):
                 starts.append(start)
         return starts
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: _Rules) -> bool:
-        """Return whether spaced marks at `match` end a sentence, given that visible text continues at `start`."""
+        """Return whether spaced marks at `match` end a sentence; the text continues at `start`."""
         if _PARAGRAPH.search(text, match.end(), start):
             return True
         following = _NEXT.match(text, start, start + _WORD_LENGTH)
@@ -173,8 +168,3 @@ class Regex:
         if lower in rules.maybe or _INITIAL.match(word):
             return following.lower() in rules.openers and (lower in rules.maybe or len(word) > 1)
         return True
-
-
-def _end_of_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position

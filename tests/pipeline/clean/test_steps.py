@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.clean.steps import Steps, host_of
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
@@ -44,13 +44,13 @@ def test_characters_add_up_whatever_is_rejected(text: str, target: str | None, l
     out = 0 if kept is None else len(kept.text) + len(kept.target_text or "")
     if kept is not None:
         tally.keep(kept)
-        assert (kept.text, kept.language, kept.language_score) == (normalise(text), "en", 1.0)
-        assert kept.target_text == (None if target is None else normalise(target))
+        assert (kept.text, kept.language, kept.language_score) == (normalize(text), "en", 1.0)
+        assert kept.target_text == (None if target is None else normalize(target))
         assert kept.target_language == (None if target is None else "de")
     assert counts["characters_in"] == len(text) + len(target or "")
     assert counts["characters_in"] == out + sum(counts["characters_removed"].values())
     too_long = len(text) > limit or (target is not None and len(target) > limit)
-    assert (kept is None) == (too_long or not normalise(text) or (target is not None and not normalise(target)))
+    assert (kept is None) == (too_long or not normalize(text) or (target is not None and not normalize(target)))
     assert sum(counts["rejected"].values()) == (kept is None)
 
 

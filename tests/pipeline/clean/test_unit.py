@@ -4,7 +4,7 @@ import xxhash
 from clozeline.errors import PartialFailureError
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -17,7 +17,7 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
     assert first.content_hash == xxhash.xxh3_128_digest(first.text.encode())
     assert (first.n_chars, first.language) == (len(first.text), "und")
     assert first.n_words == len(first.text.replace(",", " ").replace(".", " ").split())
-    assert all(normalise(document.text) == document.text for document in done.documents)
+    assert all(normalize(document.text) == document.text for document in done.documents)
 
 
 def test_units_hold_what_the_whole_file_holds(crawl, tmp_path):

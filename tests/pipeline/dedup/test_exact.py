@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.dedup.columns import uid_bytes
-from clozeline.pipeline.dedup.exact import content_hashes, normalise_url
+from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from clozeline.pipeline.dedup.exact import content_hashes, normalise_url
     ],
 )
 def test_normal_form_of_urls(url, form):
-    assert normalise_url(url) == form
+    assert normalize_url(url) == form
 
 
 @settings(max_examples=40)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.normal_form import control_characters, match_words, normalise
+from clozeline.pipeline.text.normal_form import count_control_characters, match_words, normalize
 
 ODD = st.text(
     st.sampled_from("a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"),
@@ -30,14 +30,14 @@ ODD = st.text(
     ],
 )
 def test_stored_form(raw, stored):
-    assert normalise(raw) == stored
+    assert normalize(raw) == stored
 
 
 @settings(max_examples=300)
 @given(st.one_of(st.text(st.characters(), max_size=40), ODD))
 def test_stored_form_is_stable_and_clean(raw):
-    stored = normalise(raw)
-    assert normalise(stored) == stored
+    stored = normalize(raw)
+    assert normalize(stored) == stored
     assert unicodedata.is_normalized("NFC", stored)
     assert stored == stored.strip()
     assert "\n\n\n" not in stored
@@ -46,11 +46,11 @@ def test_stored_form_is_stable_and_clean(raw):
 
 
 def test_long_runs_of_blanks_take_linear_time():
-    assert normalise("x" + " " * 2_000_000 + "y\n" + "\n" * 1_000_000) == "x" + " " * 2_000_000 + "y"
+    assert normalize("x" + " " * 2_000_000 + "y\n" + "\n" * 1_000_000) == "x" + " " * 2_000_000 + "y"
 
 
 def test_controls_are_counted_but_line_ends_are_not():
-    assert control_characters("a\x00b\x07\r\n\t\x85") == 2
+    assert count_control_characters("a\x00b\x07\r\n\t\x85") == 2
 
 
 @pytest.mark.parametrize(

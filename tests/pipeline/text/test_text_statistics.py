@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
@@ -37,7 +37,7 @@ def duplicate_slow(tokens, n):
 @settings(max_examples=150)
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
 def test_ngrams_agree_with_plain_loops(text):
-    statistics = TextStatistics(normalise(text))
+    statistics = TextStatistics(normalize(text))
     for n in range(2, 11):
         assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
         assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)
@@ -75,7 +75,7 @@ SHAPES = {
 def test_work_grows_linearly(shape):
     visited = []
     for size in (5_000, 10_000):
-        statistics = TextStatistics(normalise(SHAPES[shape](size)))
+        statistics = TextStatistics(normalize(SHAPES[shape](size)))
         for n in range(2, 11):
             statistics.top_ngram_chars(n)
             statistics.duplicate_ngram_chars(n)
@@ -96,7 +96,7 @@ def test_each_measure_is_computed_once():
 
 @pytest.mark.parametrize("shape", ["prose", "periodic", "one_repeated_word"])
 def test_long_texts_agree_with_plain_loops_too(shape):
-    statistics = TextStatistics(normalise(SHAPES[shape](3_000)))
+    statistics = TextStatistics(normalize(SHAPES[shape](3_000)))
     for n in range(2, 11):
         assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
         assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)

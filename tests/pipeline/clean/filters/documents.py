@@ -6,7 +6,7 @@ import random
 
 import xxhash
 
-from clozeline.pipeline.text.normal_form import normalise
+from clozeline.pipeline.text.normal_form import normalize
 
 WORDS = [
     "the", "of", "and", "to", "in", "is", "was", "for", "on", "with", "house", "river", "garden", "morning", "people",
@@ -73,7 +73,7 @@ def document(draw: random.Random) -> str:
         paragraphs.append(draw.choice(["\n", " "]).join(lines))
         if draw.random() < draw.choice([0.0, 0.1, 0.5]):
             paragraphs.append(draw.choice(paragraphs))
-    return normalise("\n\n".join(paragraphs))
+    return normalize("\n\n".join(paragraphs))
 
 
 def documents(count: int, seed: int = 0) -> list[str]:
