@@ -1,7 +1,7 @@
 #!/bin/bash
 # sbatch configs/launch/array.sh --config FILE [key=value ...]
 #
-# One job for each seed, on one node each, in a folder of its own; a job that was stopped is queued again by itself.
+# One job per seed, each on one node and in its own folder. A stopped job requeues itself and resumes.
 #SBATCH --job-name=clozeline-seeds
 #SBATCH --array=1-3
 #SBATCH --nodes=1

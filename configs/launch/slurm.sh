@@ -1,8 +1,8 @@
 #!/bin/bash
 # sbatch configs/launch/slurm.sh --config FILE [key=value ...]
 #
-# One task for each GPU. Five minutes before the time is over every task gets a signal: the ranks save after the step
-# and end with code 75. The job is then queued again, and continues.
+# One task per GPU. Five minutes before the time limit, every task gets a signal: the ranks save after the step and end
+# with exit code 75. The job then requeues itself and resumes.
 #SBATCH --job-name=clozeline
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=8
