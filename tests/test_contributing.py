@@ -1,0 +1,27 @@
+"""CONTRIBUTING.md: its map shows the folders that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PACKAGES = ("clozeline", "pipeline", "train", "model", "tools")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_map_lists_the_folders_of_a_package(package: str) -> None:
+    part = re.search(rf"^{package}/ .*\n((?: .*\n)*)", TEXT, flags=re.MULTILINE)
+    assert part is not None
+    listed = re.findall(r"^    (\w+)/ ", part[1], flags=re.MULTILINE)
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py") if not path.parent.is_symlink()}
+    assert sorted(listed) == sorted(folders)
+    named = re.findall(r"(?<=\s)(\w+\.py)(?=\s)", part[1])
+    assert not [name for name in named if not (ROOT / package / name).is_file()]
+    inner = re.findall(r"^    (\w+)/ .*", part[1], flags=re.MULTILINE)
+    lines = re.findall(r"^    \w+/ (.*)", part[1], flags=re.MULTILINE)
+    for folder, line in zip(inner, lines, strict=True):
+        assert not [name for name in re.findall(r"(\w+)/", line) if not (ROOT / package / folder / name).is_dir()]
