@@ -5,7 +5,7 @@
 Each task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file. Without a test file, a share of
 the rows (`--test`) becomes one that shares no document with the rest, or no text if the file names no documents.
 Training rows are drawn from the rest; those with fewer labels are a subset of those with more. Every cell of the table
-is an output of `tools/experiments/finetune.py`, which has the scores of all seeds; run the same command again to resume.
+is an output of `clozeline finetune`, which has the scores of all seeds; run the same command again to resume.
 `--change NAME:KEY=VALUE` sets a key of a task's training. The table shows mean and deviation over seeds, the best
 baseline, and the one-sided p of Welch's t test over seeds that `all` is above another start.
 """

@@ -7,5 +7,5 @@ Everything is imported from here: `from clozeline.pipeline.shards import ShardSe
 from pathlib import Path
 from typing import Final
 
-PACKAGE: Final = Path(__file__).resolve().parent
-"""Folder with the code of all parts and with `configs/`."""
+HOME: Final = (Path(__file__).parent / "train").resolve().parent
+"""Folder that holds `pipeline`, `model`, `train`, `tools` and `configs`: the repository, or the package of a wheel."""

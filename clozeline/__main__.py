@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from clozeline import PACKAGE
+from clozeline import HOME
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
@@ -68,19 +68,17 @@ def commands() -> dict[str, dict[str, Command]]:
 
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
-        _dashed(name): Command(recipe, PACKAGE.parent / f"{stage_module(name).replace('.', '/')}.py", name)
+        _dashed(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
         for name in all_stages()
     }
     return {
-        "all stages of a recipe": {
-            "pipeline": Command(recipe, PACKAGE / "pipeline" / "execution" / "recipe_command.py")
-        },
+        "all stages of a recipe": {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")},
         "one stage": stages,
-        "training": {"train": Command("clozeline.train.main", PACKAGE / "train" / "main.py")},
+        "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
         **{
             heading: {
                 _dashed(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
-                for path in sorted((PACKAGE / "tools" / room).glob("[!_]*.py"))
+                for path in sorted((HOME / "tools" / room).glob("[!_]*.py"))
             }
             for room, heading in _HEADINGS.items()
         },
@@ -130,14 +128,14 @@ def _refusal(message: str) -> SystemExit:
 
 def _where(arguments: list[str]) -> None:
     """Print the path of a file of Clozeline, for launchers that start a file: `deepspeed $(clozeline where ...)`."""
-    path = PACKAGE.joinpath(*arguments).resolve()
+    path = HOME.joinpath(*arguments)
     if not path.exists():
         raise _refusal(f"{path}: no such file")
     sys.stdout.write(f"{path}\n")
 
 
 def _help() -> str:
-    folder = PACKAGE / "configs" / "recipes"
+    folder = HOME / "configs" / "recipes"
     recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():

@@ -55,7 +55,7 @@ def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Ite
 
     Args:
         schema: a config class.
-        algorithms: (key, word that chooses, registry), such as `("optimizer", "name", "clozeline.train.optim.optimizers")`.
+        algorithms: (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`.
     """
     yield from describe(schema)
     for key, word, package in algorithms:

@@ -24,7 +24,7 @@ def repair_of(path: Path | str) -> str:
     """
     for folder in Path(path).absolute().parents:
         if (folder / "records").is_dir():
-            command = f"python -m pipeline.{folder.name} --verify"
+            command = f"clozeline {folder.name} --verify"
             if not (config := folder / "config.yaml").is_file():
                 return f"run `{command}` with the same configuration, which makes it again, or copy it again"
             words = ("--config", str(config), f"output={folder.parent}")

@@ -30,8 +30,8 @@ def add_adapter(model: Model, name: str, given: AdapterConfig | Mapping[str, Any
         ConfigurationError: the name is taken or holds a dot, or the model has no place for such an adapter.
 
     Example:
-        >>> from model.config import ModelConfig
-        >>> from model.build import build_model
+        >>> from clozeline.model.configuration.model_config import ModelConfig
+        >>> from clozeline.model.build import build_model
         >>> c = ModelConfig(family="encoder", dim=4, layers=1, attention_heads=1, ffn_dim=8, heads={"masked_lm": 1.0})
         >>> model = build_model(c, 9, {})
         >>> adapter = add_adapter(model, "sst2", {"name": "lora", "rank": 2})

@@ -8,5 +8,5 @@ from typing import Any
 
 def declared(package: str, name: str, key: str, default: Any) -> Any:
     """Return a name of `tests/PACKAGE/test_NAME.py`, `default` where the file or the name is not there."""
-    module = f"tests.{package}.test_{name}"
+    module = f"tests.{package.removeprefix('clozeline.')}.test_{name}"
     return getattr(importlib.import_module(module), key, default) if importlib.util.find_spec(module) else default

@@ -10,14 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("pipeline", "model", "train")
-_LOOKED_UP = re.compile(
-    r"""\b(?:OneOf|names|find|choose)\(\s*["']((?:clozeline\.)?(?:pipeline|model|train)\.[\w.]+)["']"""
-)
+_LOOKED_UP = re.compile(r"""\b(?:OneOf|names|find|choose)\(\s*["'](clozeline\.(?:pipeline|model|train)\.[\w.]+)["']""")
 
 
 @cache
 def registries() -> dict[str, Path]:
-    """Return each package in which the product looks algorithms up by name (`pipeline.filters`), and its folder."""
+    """Return each package in which the product looks algorithms up by name, and its folder."""
     sources = (path.read_text(encoding="utf-8") for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
     packages = sorted({package for source in sources for package in _LOOKED_UP.findall(source)})
     return {package: ROOT / package.removeprefix("clozeline.").replace(".", "/") for package in packages}

@@ -23,9 +23,14 @@ OF_KIND = {
     "auto": ("auto",),
 }
 """Values to try for a type as `--help` names it."""
-REGISTRIES = ("clozeline.pipeline.ingest.readers", "clozeline.pipeline.clean.extractors", "clozeline.pipeline.clean.filters", "clozeline.pipeline.clean.languages", "clozeline.pipeline.text.sentences",
-              "clozeline.pipeline.corrupt.objectives", "clozeline.pipeline.tokenize.tokenizers", "clozeline.train.optim.optimizers", "clozeline.train.optim.schedules",
-              "clozeline.model.adapters")  # fmt: skip
+REGISTRIES = tuple(
+    f"clozeline.{name}"
+    for name in (
+        *("pipeline.ingest.readers", "pipeline.clean.extractors", "pipeline.clean.filters", "pipeline.clean.languages"),
+        *("pipeline.text.sentences", "pipeline.corrupt.objectives", "pipeline.tokenize.tokenizers"),
+        *("train.optim.optimizers", "train.optim.schedules", "model.adapters"),
+    )
+)
 
 
 def unsettable(

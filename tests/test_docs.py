@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from clozeline.__main__ import commands as commands_of_clozeline
+from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
 from clozeline.model.checkpoints._selection import map_of_type
 from clozeline.pipeline.execution.stage_order import all_stages
@@ -80,19 +81,34 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 
 
 @functools.cache
-def help_of(module: str) -> str:
-    """Return the help of a module; the trainer, which leaves without the interpreter's end, runs in its own process."""
-    if module == "clozeline.train.main":
-        command = [sys.executable, "-m", module, "--help"]
+def help_of(*words: str) -> str:
+    """Return the help of a subcommand; the trainer, which skips the interpreter's end, runs in a process."""
+    if words == ("train",):
+        command = [sys.executable, "-m", "clozeline", "train", "--help"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    place, printed = ROOT / module.replace(".", "/"), io.StringIO()
-    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+    printed = io.StringIO()
     with (
-        unittest.mock.patch.object(sys, "argv", [module, "--help"]),
+        unittest.mock.patch.object(sys, "argv", ["clozeline", *words, "--help"]),
+        contextlib.redirect_stdout(printed),
+    ):
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+    assert code == 0, printed.getvalue()
+    return printed.getvalue()
+
+
+@functools.cache
+def help_of_script(file: str) -> str:
+    """Return the help of a file that is started with python."""
+    printed = io.StringIO()
+    with (
+        unittest.mock.patch.object(sys, "argv", [file, "--help"]),
         contextlib.redirect_stdout(printed),
         pytest.raises(SystemExit, match=r"^0$"),
     ):
-        runpy.run_path(str(file), run_name="__main__")
+        runpy.run_path(str(ROOT / file), run_name="__main__")
     return printed.getvalue()
 
 
@@ -110,16 +126,13 @@ def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
 
 
 def check_pipeline(words: list[str]) -> None:
-    module = words[2].removesuffix(".__main__")
-    assert module in {"pipeline", *(f"pipeline.{stage}" for stage in all_stages())}
-    check_options(help_of(module), words[3:])
-    if "--config" in words:
-        path, overrides = split_config(words, "pipeline.yaml")
-        load_recipe(path, overrides)
+    """`python -m pipeline [STAGE]` is `clozeline pipeline` or `clozeline STAGE`."""
+    stage = words[3] if words[3:] and words[3] in all_stages() else None
+    check_clozeline(["clozeline", stage or "pipeline", *words[4 if stage else 3 :]])
 
 
 def check_training(words: list[str]) -> None:
-    check_options(help_of("clozeline.train.main"), words[words.index("train/main.py") :])
+    check_options(help_of("train"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from it.
@@ -135,21 +148,21 @@ def check_launcher(words: list[str]) -> None:
     check_training(words)
 
 
-def check_tool(words: list[str]) -> None:
-    module = words[1].removesuffix(".py").replace("/", ".")
-    check_options(help_of(module), words[2:])
+def check_script(words: list[str]) -> None:
+    check_options(help_of_script(words[1]), words[2:])
 
 
 def check_clozeline(words: list[str]) -> None:
-    """A subcommand is what it starts in the repository."""
+    """A subcommand has the options, and takes the configuration."""
     known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
-    module = known[words[1]].module
-    if module == "clozeline.train.main":
+    command = known[words[1].replace("_", "-")]
+    if command.module == "clozeline.train.main":
         check_training(["python", "train/main.py", *words[2:]])
-    elif module.startswith("tools."):
-        check_options(help_of(module), words[2:])
-    else:
-        check_pipeline(["python", "-m", module, *words[2:]])
+        return
+    check_options(help_of(words[1]), words[2:])
+    if "--config" in words and not command.module.startswith("clozeline.tools."):
+        path, overrides = split_config(words, "pipeline.yaml")
+        load_recipe(path, overrides)
 
 
 def check_pytest(words: list[str]) -> None:
@@ -164,10 +177,10 @@ def check_make(words: list[str]) -> None:
 
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
-    r"python -m pipeline(\.\w+)? ": check_pipeline,
+    r"python -m pipeline ": check_pipeline,
     r"python train/main\.py ": check_training,
     r"deepspeed ": check_launcher,
-    r"python (tools|benchmarks)/\w+\.py ": check_tool,
+    r"python (tools|benchmarks)/[\w/]+\.py ": check_script,
     r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
     r"pytest ": check_pytest,

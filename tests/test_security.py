@@ -77,7 +77,11 @@ def test_no_network_hosts(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("package", "forbidden"),
-    [("pipeline", "torch deepspeed transformers"), ("model", "pipeline deepspeed datatrove"), ("train", "tools")],
+    [
+        ("clozeline.pipeline", "torch deepspeed transformers"),
+        ("clozeline.model", "clozeline.pipeline deepspeed datatrove"),
+        ("clozeline.train", "clozeline.tools"),
+    ],
 )
 def test_packages_do_not_pull_each_other_in(package: str, forbidden: str) -> None:
     """Importing every module of one side, in a fresh process, loads nothing of the other."""

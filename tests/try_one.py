@@ -53,8 +53,8 @@ def own_tests(path: Path) -> Path:
 def contract_files(package: str, name: str) -> list[Path]:
     """Return the test files that may have a case of an algorithm.
 
-    They list its registry, themselves or by a constant of a module that tests share (`HEADS = names("clozeline.model.heads")`),
-    or they are in the registry's folder and mention the name. Tests of training are left to `make test`, except those
+    They list its registry, themselves or by a constant that tests share (`HEADS = names("clozeline.model.heads")`), or
+    they are in the registry's folder and mention the name. Tests of training are left to `make test`, except those
     of the trainer's own registries.
     """
     folder = registries()[package].relative_to(ROOT)

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from clozeline import PACKAGE
+from clozeline import HOME
 from clozeline.configuration.overrides import override
 from clozeline.configuration.redaction import MASK, masked_keys, redacted, remember, without_masks
 from clozeline.configuration.schema import config_classes, fields_of
@@ -38,7 +38,7 @@ STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitr
 
 
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
-_RECIPES: Final = PACKAGE / "configs" / "recipes"
+_RECIPES: Final = HOME / "configs" / "recipes"
 
 
 def config_file(given: str, kind: str) -> Path:

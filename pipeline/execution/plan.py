@@ -174,7 +174,7 @@ def _read(recipe: Recipe) -> Plan | None:
         return _with_digest(Plan(ranges, data["shards"], "", tuple(data["inputs"])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: not a plan as it was written ({error}); remove this file and run `python -m pipeline.clean` with "
+            f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
             "the same inputs and configuration, which writes it again"
         ) from error
 
@@ -220,5 +220,5 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
             _check_unchanged(recipe, saved, files, verify)
         return _make_plan(recipe, files, saved)
     if saved is None:
-        raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")
+        raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
     return saved

@@ -66,7 +66,7 @@ class StageFacts:
     @staticmethod
     def read(folder: Path) -> StageFacts:
         """Read the report of a stage that is complete."""
-        data = read_report(folder / "report.json", f"run `python -m pipeline.{folder.name}` again, which writes it")
+        data = read_report(folder / "report.json", f"run `clozeline {folder.name}` again, which writes it")
         numbers = (data["counts"], data["units"], data["bytes"], data["seconds"])
         return StageFacts(folder.name, folder, *numbers, data.get("edits", {}))
 

@@ -97,7 +97,7 @@ def _run_stages(
                 raise stage.nothing_left(summaries[-1].counts)
         elif gap := run.gap():
             raise ConfigurationError(
-                f"'{only}' needs '{name}', which is not complete ({gap}): run `python -m pipeline.{name}` with the "
+                f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
                 "same configuration first"
             )
         if only == name:

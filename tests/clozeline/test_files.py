@@ -86,7 +86,7 @@ def test_a_process_is_known_by_its_start_whatever_the_clock_says(tmp_path, monke
 
 
 def test_one_process_holds_a_lock_until_it_ends(tmp_path):
-    code = "import sys\nfrom pipeline.files import lock\nfile = open(sys.argv[1], 'a')\n"
+    code = "import sys\nfrom clozeline.files import lock\nfile = open(sys.argv[1], 'a')\n"
     code += "print(lock(file), flush=True)\ninput()"
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

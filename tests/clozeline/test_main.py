@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.__main__ import commands
+from clozeline.__main__ import _HIDDEN, commands
 from clozeline.pipeline.execution.stage_order import all_stages
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +25,8 @@ def clozeline(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
     groups = commands()
     assert {name.replace("-", "_") for name in groups["one stage"]} == set(all_stages())
-    tools = {path.stem for path in (ROOT / "tools").glob("*.py")} - {"__init__"}
-    assert {name.replace("-", "_") for name in groups["tools"]} == tools
+    tools = {path.stem for path in (ROOT / "tools").glob("*/*.py")} - {"__init__"}
+    assert {command.file.stem for group in groups.values() for command in group.values()} >= tools
     names = [name for group in groups.values() for name in group] + ["where"]
     assert len(set(names)) == len(names)
     assert all(command.summary for group in groups.values() for command in group.values())
@@ -34,7 +36,7 @@ def test_help_lists_all(tmp_path: Path) -> None:
     shown = clozeline("--help", cwd=tmp_path)
     assert shown.returncode == 0
     for group in commands().values():
-        assert all(f"\n  {name} " in shown.stdout for name in group)
+        assert all((f"\n  {name} " in shown.stdout) != (name in _HIDDEN) for name in group)
     assert clozeline(cwd=tmp_path).stdout == shown.stdout
     found = [shown.stdout.index(f"\n  {name.replace('_', '-')} ") for name in all_stages()]
     assert found == sorted(found), "stages are listed in the order they run"
@@ -86,27 +88,48 @@ def test_modules_of_the_user_do_not_hide_ours(tmp_path: Path, words: list[str]) 
     assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr
 
 
-def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("", encoding="utf-8")
-    code = "import train, clozeline"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert f"ImportError: {tmp_path / 'train.py'} hides {ROOT / 'train'}" in done.stderr
-
-
-def test_importing_the_package_puts_ours_first(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
-    code = "import clozeline, train; print(train.__file__)"
+def test_names_of_the_user_and_ours_do_not_meet(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("mine = True\n", encoding="utf-8")
+    code = "import train, clozeline.train; print(train.mine, clozeline.train.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{ROOT / 'train' / '__init__.py'}\n"
+    assert done.stdout == f"True {ROOT / 'clozeline' / 'train' / '__init__.py'}\n"
 
 
-def test_the_repositorys_command_names_the_files_that_hide_ours(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pipeline", "--config", "recipe:nothing"]
-    (tmp_path / "train.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stderr.startswith(f"note: {tmp_path / 'train.py'} hides {ROOT / 'train'} in programs started here")
-    assert done.returncode == 64
-    assert "note" not in clozeline("pipeline", "--config", "recipe:nothing", cwd=tmp_path).stderr
+LOADED = """
+import atexit, json, sys
+def report(path):
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    open(path, "w").write(json.dumps([list(sys.path), {name: file for name, file in files.items() if file}, {
+        name: id(module) for name, module in sys.modules.items()}]))
+atexit.register(report, __import__("os").environ["LOADED"])
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "pipeline", "--help"],
+        ["-m", "pipeline", "clean", "--help"],
+        ["-m", "clozeline", "inspect-shard", "--help"],
+        ["tools/shards/inspect_shard.py", "--help"],
+        ["-m", "clozeline", "help", "train"],
+    ],
+    ids=" ".join,
+)
+def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LOADED, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOADED": str(tmp_path / "loaded.json")}
+    subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, check=True)
+    path, files, ids = json.loads((tmp_path / "loaded.json").read_text(encoding="utf-8"))
+    ours: dict[Path, set[int]] = {}
+    for name, file in files.items():
+        if Path(file).resolve().is_relative_to(ROOT) and not Path(file).resolve().is_relative_to(ROOT / ".venv"):
+            ours.setdefault(Path(file).resolve(), set()).add(ids[name])
+            assert name.split(".")[0] in ("clozeline", "__main__", "__mp_main__", "pipeline"), name
+    assert len(ours) > 5
+    assert all(len(modules) == 1 for modules in ours.values())
+    started = str(ROOT if words[0] == "-m" else (ROOT / words[0]).parent)
+    assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
 
 
 @pytest.mark.parametrize("name", ["pipeline", "clean", "train", "crawl-site"])

@@ -51,7 +51,7 @@ def test_another_size_and_a_missing_file_are_refused(stage):
     with pytest.raises(IntegrityError, match="expected 1000 bytes, got 999"):
         recorded(stage, "000003", NAME).buffer()
     (stage / NAME).unlink()
-    with pytest.raises(StorageError, match=r"missing; run `python -m pipeline.clean --verify` with"):
+    with pytest.raises(StorageError, match=r"missing; run `clozeline clean --verify` with"):
         recorded(stage, "000003", NAME).buffer()
 
 

@@ -18,15 +18,15 @@ def public_files(folder: str) -> list[str]:
 
 
 def test_names_are_the_public_files_of_a_folder():
-    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/sentences")
+    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/text/sentences")
     assert find("clozeline.pipeline.corrupt.objectives", "masked_lm").__name__ == "MaskedLM"
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("regx", "no 'regx' in pipeline/sentences; did you mean 'regex'"),
-        ("zzz", "no 'zzz' in pipeline/sentences; known: lines, regex"),
+        ("regx", "no 'regx' in pipeline/text/sentences; did you mean 'regex'"),
+        ("zzz", "no 'zzz' in pipeline/text/sentences; known: lines, regex"),
         ({"option": 1}, "expected a name or a mapping with 'name'"),
         ({"name": "lines", "option": 1}, "lines: unknown key 'option'"),
     ],
@@ -45,7 +45,7 @@ def test_a_choice_is_plain_data_again():
 def test_a_file_without_a_class_of_its_name_is_told(tmp_path):
     with (
         temporary_module("clozeline.pipeline.text.sentences", "empty", "class Other: pass", tmp_path),
-        pytest.raises(ConfigurationError, match=r"pipeline\.sentences\.empty holds no class named like its file"),
+        pytest.raises(ConfigurationError, match=r"text.sentences\.empty holds no class named like its file"),
     ):
         find("clozeline.pipeline.text.sentences", "empty")
 
@@ -67,4 +67,16 @@ def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
         (tmp_path / "clozeline.pipeline.text.sentences" / "second.py").write_text("class Second: pass")
         assert find("clozeline.pipeline.text.sentences", "second").__name__ == "Second"
         assert len(listed) == 2
-    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/sentences")
+    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/text/sentences")
+
+
+def test_a_class_is_found_by_the_name_of_its_file_beside_others(tmp_path: Path) -> None:
+    source = "from clozeline.model.heads.lm import Lm\n\nclass Other:\n    pass\n\n\nclass TwoWords:\n    pass\n"
+    with temporary_module("clozeline.model.heads", "two_words", source, tmp_path):
+        assert "two_words" in names("clozeline.model.heads")
+        assert find("clozeline.model.heads", "two_words").__name__ == "TwoWords"
+    source = "from clozeline.model.heads.lm import Lm as LmAgain\n"
+    holds_none = pytest.raises(ConfigurationError, match="holds no class named like its file")
+    with temporary_module("clozeline.model.heads", "lm_again", source, tmp_path), holds_none:
+        find("clozeline.model.heads", "lm_again")
+    assert "two_words" not in names("clozeline.model.heads")

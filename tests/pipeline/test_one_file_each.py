@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ FILTER = '''
 
     from pydantic.dataclasses import dataclass
 
-    from pipeline.config import STRICT
-    from pipeline.filters import KEEP, Verdict
+    from clozeline.configuration.config import STRICT
+    from clozeline.pipeline.clean.filters import KEEP, Verdict
 
 
     class Shouting:
@@ -59,9 +60,9 @@ READER = '''
 
     from pydantic.dataclasses import dataclass
 
-    from pipeline.config import STRICT
-    from pipeline.readers._fields import FieldOptions, record_of
-    from pipeline.readers._lines import LineFile
+    from clozeline.configuration.config import STRICT
+    from clozeline.pipeline.ingest.readers._fields import FieldOptions, record_of
+    from clozeline.pipeline.ingest.readers._lines import LineFile
 
 
     class Csvish(LineFile):
@@ -84,16 +85,17 @@ STAGE = '''
     """Shout: documents in capital letters."""
 
     from dataclasses import dataclass as plain_dataclass
-    from pathlib import Path
+    from collections.abc import Sequence
+from pathlib import Path
     from typing import ClassVar
 
     from pydantic.dataclasses import dataclass
 
-    from pipeline.config import STRICT
-    from pipeline.documents.files import read_documents, write_documents
-    from pipeline.execution.order import documents_folder
-    from pipeline.execution.stage import Pass, Row, Stage, amount
-    from pipeline.execution.unit_record import Counts, require_equal
+    from clozeline.configuration.config import STRICT
+    from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
+    from clozeline.pipeline.execution.stage_order import documents_folder
+    from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+    from clozeline.pipeline.execution.unit_record import Counts, require_equal
 
 
     class ShoutCounts(Counts, total=False):
@@ -201,19 +203,16 @@ def test_one_input_may_hold_files_of_several_readers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def with_shout(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose package `pipeline` has one more folder."""
-    copy = tmp_path / "copy" / "pipeline"
+    """The environment of a process whose package `clozeline.pipeline` has one more folder."""
+    package = tmp_path / "copy" / "clozeline"
+    copy = package / "pipeline"
     (copy / "shout").mkdir(parents=True)
-    for path in PIPELINE.iterdir():
-        if path.name != "__pycache__":
-            (copy / path.name).symlink_to(path)
+    for folder, links in ((package, PIPELINE.parent / "clozeline"), (copy, PIPELINE)):
+        for path in links.iterdir():
+            if path.name not in ("__pycache__", "pipeline"):
+                (folder / path.name).symlink_to(path.resolve())
     (copy / "shout" / "stage.py").write_text(textwrap.dedent(STAGE), encoding="utf-8")
-    (copy / "shout" / "__main__.py").write_text(
-        "from pipeline.__main__ import run_stage\n\n"
-        'if __name__ == "__main__":\n    raise SystemExit(run_stage("shout"))\n',
-        encoding="utf-8",
-    )
-    return {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.mark.slow
@@ -223,14 +222,14 @@ def test_a_stage_is_one_folder(tmp_path: Path, with_shout: dict[str, str]) -> No
               "shout": {"mark": "?"}}  # fmt: skip
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
 
-    def run(module: str, *more: str) -> str:
-        command = [sys.executable, "-m", module, "--config", str(tmp_path / "recipe.yaml"), *more]
+    def run(*words: str, more: Sequence[str] = ()) -> str:
+        command = [sys.executable, "-m", "clozeline", *words, "--config", str(tmp_path / "recipe.yaml"), *more]
         done = subprocess.run(command, env=with_shout, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     assert "2 loud" in run("pipeline")
-    assert "2 documents" in run("pipeline.shout", "shout.mark=X")
+    assert "2 documents" in run("shout", more=["shout.mark=X"])
     report = json.loads((tmp_path / "out" / "shout" / "report.json").read_text(encoding="utf-8"))
     assert report["counts"] == {"documents_in": 2, "documents_out": 2, "shouted": {"loud": 2}}
     assert 'shout.mark: str = "!": what follows each text' in run("pipeline", "--help")

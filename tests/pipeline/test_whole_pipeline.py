@@ -93,7 +93,7 @@ def test_stage_by_stage_equals_all_at_once(corpus, reference, tmp_path):
 def test_a_stage_whose_input_is_incomplete_names_the_command(corpus, tmp_path, capsys):
     recipe, source = corpus
     assert run_stage("encode", ["--config", str(recipe), f"input={source}", f"output={tmp_path}"]) == 64
-    assert "python -m pipeline.clean" in capsys.readouterr().err
+    assert "clozeline clean" in capsys.readouterr().err
 
 
 def test_reports_account_for_every_record(reference):

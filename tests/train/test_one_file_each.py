@@ -20,7 +20,7 @@ from tests.train.masked_set import write_config, write_masked_sets
 FAMILY = '''
     """An encoder that reads its stack twice."""
 
-    from model.families.encoder import Encoder
+    from clozeline.model.families.encoder import Encoder
 
 
     class TwiceReader(Encoder):
@@ -35,8 +35,8 @@ FAMILY = '''
 HEAD = '''
     """Masked tokens, where being right about a likely one adds little (arXiv 1708.02002)."""
 
-    from model.heads.masked_lm import MaskedLM
-    from model.loss import cross_entropy_sum, gather_labels
+    from clozeline.model.heads.masked_lm import MaskedLM
+    from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
     class Focal(MaskedLM):
@@ -58,8 +58,8 @@ OPTIMIZER = '''
     from pydantic import Field
     from pydantic.dataclasses import dataclass
 
-    from pipeline.config import STRICT
-    from train.optimizers import OptimizerBuilder, OptimizerOptions
+    from clozeline.configuration.config import STRICT
+    from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
     class Sgd(OptimizerBuilder):
@@ -82,7 +82,7 @@ OPTIMIZER = '''
 SCHEDULE = '''
     """Half the rate after half of the steps."""
 
-    from train.schedules import Schedule
+    from clozeline.train.optim.schedules import Schedule
 
 
     class Halved(Schedule):

@@ -101,7 +101,7 @@ def chosen(judged: Sequence[Judged], threshold: float, per_class: int | None) ->
         per_class: rows of a class at most; None: any number.
 
     Example:
-        >>> from pipeline.task_readers import LabelledText
+        >>> from clozeline.pipeline.tasks.readers import LabelledText
         >>> items = [LabelledText((text,), None, None, place) for place, text in enumerate("abcd")]
         >>> given = [Judged(item, 0, p) for item, p in zip(items, (0.91, 0.5, 0.99, 0.95), strict=True)]
         >>> kept, dropped = chosen(given, 0.9, per_class=2)

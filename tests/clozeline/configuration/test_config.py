@@ -151,7 +151,7 @@ class RenamedInside(Renamed):
 FILTER = """
     from typing import ClassVar
     from pydantic.dataclasses import dataclass
-    from pipeline.config import STRICT
+    from clozeline.configuration.config import STRICT
 
     class Shortest:
         @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -17,7 +17,7 @@ from tests.temporary_module import temporary_module
 GENERATING = ("decoder", "encoder_decoder")
 
 SCALED = """
-from model.adapters.ia3 import Ia3
+from clozeline.model.adapters.ia3 import Ia3
 
 class Scaled(Ia3):
     \"\"\"IA3 under another name.\"\"\"

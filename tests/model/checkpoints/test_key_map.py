@@ -75,7 +75,7 @@ def test_in_and_out_again(case, seed, tmp_path):
 
 
 CAMEMBERT = """
-from model.checkpoints.roberta import Roberta
+from clozeline.model.checkpoints.roberta import Roberta
 
 class Camembert(Roberta):
     \"\"\"RoBERTa under another name.\"\"\"

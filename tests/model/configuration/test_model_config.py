@@ -19,8 +19,8 @@ OPTIONS = [find("clozeline.model.families", name).Options for name in names("clo
 FAMILY = """
     from pydantic.dataclasses import dataclass
 
-    from model.config import STRICT, ModelConfig
-    from model.families.encoder import Encoder
+    from clozeline.model.configuration.model_config import STRICT, ModelConfig
+    from clozeline.model.families.encoder import Encoder
 
 
     class WithOptions(Encoder):

@@ -7,7 +7,7 @@ from tests.model.small_models import VOCABULARY, batch_for, built, states
 from tests.temporary_module import temporary_module
 
 MIRRORED = """
-from model.families.encoder import Encoder
+from clozeline.model.families.encoder import Encoder
 
 class Mirrored(Encoder):
     \"\"\"The encoder under another name.\"\"\"

@@ -95,7 +95,7 @@ def batch_of(name, seed=0):
 
 
 AGAIN = """
-from model.heads.masked_lm import MaskedLM
+from clozeline.model.heads.masked_lm import MaskedLM
 
 class Again(MaskedLM):
     \"\"\"The masked LM under another name.\"\"\"

@@ -40,8 +40,11 @@ def test_rows_of_131072_tokens(tmp_path: Path, container: str) -> None:
     assert max(int(row["document_starts"].max()) for row in rows) > 65_535
 
 
-LENGTHS = {name: {"max_length", "input_length"} & find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__.keys()
-           for name in names("clozeline.pipeline.corrupt.objectives")}  # fmt: skip
+OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
+LENGTHS = {
+    name: {"max_length", "input_length"} & find(OBJECTIVES, name).Options.__pydantic_fields__.keys()
+    for name in names(OBJECTIVES)
+}
 """The option of each objective that bounds its rows, if it has one."""
 
 

@@ -50,7 +50,7 @@ def held_by(folder: Path, facts: object) -> Path:
 
 
 def test_a_second_process_waits_until_the_first_ends(tmp_path):
-    code = "import sys\nfrom pathlib import Path\nfrom pipeline.execution.output_lock import one_at_a_time\n"
+    code = "import sys\nfrom pathlib import Path\nfrom clozeline.pipeline.execution.output_lock import one_at_a_time\n"
     code += "with one_at_a_time(Path(sys.argv[1]), print):\n print('held', flush=True)\n input()"
     other = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -7,7 +7,7 @@ import sys
 
 WAITING = """
 import sys, threading
-from pipeline.execution.orphans import die_with
+from clozeline.pipeline.execution.parent_process import die_with
 die_with(int(sys.argv[1]))
 print("armed", flush=True)
 threading.Event().wait()

@@ -178,7 +178,7 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     if name and damage != "gone":
         assert code == 65
         assert f"{path}: " in (said := capsys.readouterr().err)
-        assert "run `python -m pipeline.clean` again" in said
+        assert "run `clozeline clean` again" in said
     assert main(arguments) == 0
     part = "counts" if name else "stages"
     assert json.loads(path.read_text())[part] == json.loads(whole)[part]

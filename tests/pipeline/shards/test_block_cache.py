@@ -209,7 +209,7 @@ def test_what_another_process_removes_in_the_middle_costs_one_block(
 WRITER = """
 import os, sys
 from pathlib import Path
-from pipeline.shards.block_cache import BlockCache
+from clozeline.pipeline.shards.block_cache import BlockCache
 folder, point, die_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 calls = 0
 def dying(name, half=False):

@@ -60,7 +60,7 @@ def test_entries_are_counted() -> None:
 HOSTILE = """
 import resource, sys
 from pathlib import Path
-from pipeline.shards import ManifestError, open_shards
+from clozeline.pipeline.shards import ManifestError, open_shards
 folder, name, raw = Path(sys.argv[1]), sys.argv[2], eval(sys.argv[3])
 (folder / name).write_bytes(raw)
 del raw

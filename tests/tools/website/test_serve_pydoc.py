@@ -14,7 +14,10 @@ from clozeline.tools.website.serve_pydoc import DENIED, module_names, render, se
 
 
 def test_lists_modules_without_importing_them() -> None:
-    code = "import sys; from tools.serve_pydoc import module_names as m; m(); print('asyncio' in sys.modules, len(m()))"
+    code = (
+        "import sys\nfrom clozeline.tools.website.serve_pydoc import module_names as m\n"
+        "m(); print('asyncio' in sys.modules, len(m()))"
+    )
     imported, count = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -54,7 +57,7 @@ def test_no_such_page(path: str) -> None:
 def test_pages_are_written_alike_in_every_process(tmp_path: Path) -> None:
     """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
     code = (
-        "import sys; from tools import serve_pydoc as s; s.topics = {'while': 'a loop'};"
+        "import sys; from clozeline.tools.website import serve_pydoc as s; s.topics = {'while': 'a loop'};"
         "s.module_names = lambda: ('ctypes', 'keyword', 'site', 'sys', 'tokenize', 'weakref');"
         "sys.exit(s.main(['--write', sys.argv[1]]))"
     )
@@ -79,7 +82,7 @@ def test_pages_are_written_alike_in_every_process(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_site_is_large_enough() -> None:
     code = (
-        "from tools.serve_pydoc import module_names as m, render as r;"
+        "from clozeline.tools.website.serve_pydoc import module_names as m, render as r;"
         "pages = [p for n in m() if (p := r(f'/{n}.html'))]; print(len(pages), sum(map(len, pages)))"
     )
     pages, characters = subprocess.run(

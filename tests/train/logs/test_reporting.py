@@ -76,7 +76,7 @@ def test_nor_do_its_records(one_rank: RankPool, tmp_path: Path, config: Path) ->
 def test_lines_that_cannot_be_printed_are_left_out(closed: str) -> None:
     """`train | head`, and a log on a full disk: rich would end the process."""
     script = (
-        "from train.logs.display import Display\n"
+        "from clozeline.train.logs.display import Display\n"
         "with Display(8, 0) as display:\n"
         "    for _ in range(3): display.say('a line')\n"
         "import sys; sys.stderr.write('trained'); sys.stdout.flush()\n"

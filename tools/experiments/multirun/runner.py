@@ -22,14 +22,14 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline import PACKAGE
+from clozeline import HOME
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish, read_json
 from clozeline.report.html_page import listing, page, write_page
 from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 
-ROOT: Final = (PACKAGE / "train").resolve().parent
-"""Folder of `train/main.py` and `configs/`: the repository, or the package of a wheel."""
+ROOT: Final = HOME
+"""Working directory of every step, which the commands are relative to."""
 RANKS: Final = 2
 """Processes that share the cores of a demo: a step gets its part of the threads."""
 

@@ -76,7 +76,7 @@ def open_task_run(
     shards = open_shards(folder / split)
     facts = facts_of(shards.manifest)
     if facts is None:
-        raise ConfigurationError(f"{shards.path}: expected a set of a task, as `python -m pipeline.tasks` makes it")
+        raise ConfigurationError(f"{shards.path}: expected a set of a task, as `clozeline tasks` makes it")
     heads = [name for name, target in config.model.targets.items() if target == facts.head]
     if not heads:
         raise ConfigurationError(

@@ -155,7 +155,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
         raise ConfigurationError(
-            f"{key}: {shards.path} holds {manifest.kind}, expected examples: run `python -m pipeline.corrupt` on it"
+            f"{key}: {shards.path} holds {manifest.kind}, expected examples: run `clozeline corrupt` on it"
             + (", or set data.corrupt" if manifest.kind == "samples" else "")
         )
     if not len(shards):

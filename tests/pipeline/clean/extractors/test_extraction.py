@@ -102,8 +102,8 @@ def test_a_crash_costs_only_the_page_at_work_and_leaves_no_process():
 def test_the_child_ends_with_its_parent():
     code = textwrap.dedent("""
         import os, signal
-        from pipeline.extractors import Extraction
-        from pipeline.registry import choose
+        from clozeline.pipeline.clean.extractors import Extraction
+        from clozeline.registry import choose
         running = Extraction(choose("clozeline.pipeline.clean.extractors", "resiliparse"))
         running.extract(["<p>x"])
         print(running._child.pid, flush=True)

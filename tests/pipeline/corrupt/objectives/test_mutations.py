@@ -63,7 +63,8 @@ OF_KERNELS = [
     ("pipeline/kernels/sampling.py", "choose(keys, kept + 1, counts", "choose(keys, kept, counts", KERNELS),
     ("pipeline/kernels/sampling.py", "np.flatnonzero(changed & ~masked)", "np.flatnonzero(changed)", MASKED),
     ("clozeline/seeding.py", '"<I", variant', '"<I", 0', MASKED),
-    ("pipeline/corrupt/objectives/_masked_rows.py", "places if maskable is None else maskable[places]", "places", MASKED),
+    ("pipeline/corrupt/objectives/_masked_rows.py", "places if maskable is None else maskable[places]", "places",
+     MASKED),
     ("pipeline/corrupt/objectives/_masked_rows.py", "(np.diff(places) < 1)", "(np.diff(places) < 0)",
      OBJECTIVES + "masked_rows.py"),
     ("pipeline/corrupt/objectives/_masked_pairs.py", "places >= np.repeat", "places > np.repeat",
@@ -93,8 +94,8 @@ pytestmark = pytest.mark.slow
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages and their tests, which may be broken."""
     folder = tmp_path_factory.mktemp("mutations")
-    for name in ("pipeline", "model", "train", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("clozeline", "pipeline", "model", "train", "tools", "configs", "tests"):
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
 
@@ -109,7 +110,7 @@ def run(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def test_mutations_are_of_objectives_that_exist() -> None:
-    files = {path.stem for path in (ROOT / "pipeline/objectives").glob("[!_]*.py")}
+    files = {path.stem for path in (ROOT / "pipeline/corrupt/objectives").glob("[!_]*.py")}
     assert {name for name, _, _ in OF_OBJECTIVES} <= files
 
 

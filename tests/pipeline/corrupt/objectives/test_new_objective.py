@@ -26,11 +26,11 @@ NEW_OBJECTIVE = '''
     import numpy as np
     from pydantic.dataclasses import dataclass
 
-    from pipeline.config import STRICT
-    from pipeline.kernels.ragged import span_places
-    from pipeline.kernels.sampling import offsets_of
-    from pipeline.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
-    from pipeline.rows import Ragged
+    from clozeline.configuration.config import STRICT
+    from clozeline.pipeline.kernels.ragged import span_places
+    from clozeline.pipeline.kernels.sampling import offsets_of
+    from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
+    from clozeline.pipeline.rows import Ragged
 
 
     class LastTokens(MaskedRow):

@@ -295,8 +295,8 @@ def test_says_what_it_is(name: str) -> None:
 @each
 def test_a_manifest_builds_the_objective_again(name: str) -> None:
     objective = wide(name, vocabulary())
-    again = type(objective)(registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **plain_options(objective)}).options,
-                            objective.vocabulary)  # fmt: skip
+    chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **plain_options(objective)})
+    again = type(objective)(chosen.options, objective.vocabulary)
     assert again.options == objective.options
     assert again.grouping == objective.grouping
     assert re.fullmatch(r"[A-Za-z0-9._=-]+", again.grouping.label)

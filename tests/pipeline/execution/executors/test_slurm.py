@@ -126,7 +126,7 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path, monkeypatch):
         ({"name": "slurm"}, "executor.options: slurm: 'partition' is missing"),
         ({"name": "slurm", "options": {"partition": "a", "tim": "1"}}, "unknown key 'tim'; did you mean 'time'"),
         ({"name": "slurm", "options": {"partition": "a\n#SBATCH --wrap=x"}}, "partition: String should match"),
-        ({"name": "slum"}, "no 'slum' in pipeline/executors; did you mean 'slurm'"),
+        ({"name": "slum"}, "no 'slum' in pipeline/execution/executors; did you mean 'slurm'"),
         ({"options": {"partition": "a"}}, "executor.options: local: unknown key 'partition'"),
     ],
 )

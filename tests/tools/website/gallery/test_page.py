@@ -42,7 +42,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
+from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
 
 

@@ -115,7 +115,7 @@ def test_skip_gives_filler_instead_of_the_rows_that_are_lost(
 LOOP = """
 import sys, threading
 from pathlib import Path
-from pipeline.shards import DamagedBlock, open_shards
+from clozeline.pipeline.shards import DamagedBlock, open_shards
 from tests.train.stream.streams import open_stream, rows_of
 
 shards = open_shards(Path(sys.argv[1]))

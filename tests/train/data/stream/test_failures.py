@@ -124,8 +124,8 @@ STREAMING = """
 import sys
 from functools import partial
 from pathlib import Path
-from pipeline.shards import open_shards
-from train.stream.stream import Stream
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.data.stream.stream import Stream
 options = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, "io_threads": 3}
 stream = Stream(open_shards(Path(sys.argv[1])), rank=0, world_size=1, **options)
 stream.next_step()

@@ -12,7 +12,7 @@ from clozeline.pipeline.recipe import Recipe, stage_names
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.settable_keys import unsettable
 
-DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "pipeline.yaml"
+DEMO = Path(__file__).parents[3] / "configs" / "recipes" / "demo" / "pipeline.yaml"
 
 
 def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
