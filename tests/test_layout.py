@@ -141,7 +141,7 @@ def test_every_module_has_a_test_at_its_path() -> None:
         folder = ROOT / "tests" / path.relative_to(ROOT).parent
         return any((folder / f"test_{stem}.py").exists() for stem in (path.stem, path.stem.lstrip("_")))
 
-    assert [relative(path) for path in SOURCES if not has_test(path)] == sorted(UNTESTED)
+    assert sorted(relative(path) for path in SOURCES if not has_test(path)) == sorted(UNTESTED)
 
 
 NOT_VERBS = frozenset({"What", "Where", "Whether", "How", "Which", "Who", "Why", "The", "A", "An"})
