@@ -1,4 +1,4 @@
-"""The stage `balance`: repeat documents in training so that small languages and chosen sources get a larger share."""
+"""Repeat documents in training so that small languages and chosen sources get a larger share."""
 
 from __future__ import annotations
 

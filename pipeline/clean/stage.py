@@ -1,4 +1,4 @@
-"""Clean: an input file in, documents out; what is left out is counted and, as a document, kept with its reason."""
+"""Read input files, extract text, identify the language and filter documents; every rejected one keeps its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrupt: sample sets become example sets, one per objective; the offline form of what training does online."""
+"""Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dedup: of documents that are equal, or nearly, one stays and the others are rejected.
+"""Remove exact and near duplicates among documents.
 
 Every decision is a function of the set of (uid, content): the order of documents, the number of tasks and the cut
 into parts cannot change which one stays.

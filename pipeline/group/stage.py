@@ -1,4 +1,4 @@
-"""Group: token documents become sample rows, in training and held-out sets; the one stage that cuts."""
+"""Cut token documents into samples for training and held-out sets; no other stage cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make task sets: labelled texts become examples, one set a split, with their classes and metrics in the manifest."""
+"""Turn labeled data into task sets, with classes and metrics in the manifest."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.recipe import stage_module
 from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, run_tool
 
@@ -97,27 +98,23 @@ def _stages() -> list[Box]:
 
     A registry belongs to the first stage whose `stage.py` names it, else to the last stage that names it at all.
     """
-    folders = [_ROOT / "pipeline" / name for name in all_stages()]
+    files = {name: _ROOT.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py") for name in all_stages()}
     owners: dict[str, str] = {}
-    for folder in folders:
-        for file in sorted(folder.glob("*.py")):
-            owners |= dict.fromkeys(_registries(file), folder.name)
-    for folder in reversed(folders):
-        owners |= dict.fromkeys(_registries(folder / "stage.py"), folder.name)
+    for name, stage in files.items():
+        for file in sorted(stage.parent.glob("*.py")):
+            owners |= dict.fromkeys(_registries(file), name)
+    for name, stage in reversed(files.items()):
+        owners |= dict.fromkeys(_registries(stage), name)
     return [
-        Box(
-            folder.name,
-            _clause(folder / "stage.py"),
-            [registry for registry in sorted(owners) if owners[registry] == folder.name],
-        )
-        for folder in folders
+        Box(name, _clause(stage), [registry for registry in sorted(owners) if owners[registry] == name])
+        for name, stage in files.items()
     ]
 
 
 def _training() -> list[Box]:
     train, model = _ROOT / "train", _ROOT / "model"
     return [
-        Box("stream", _clause(train / "stream" / "stream.py")),
+        Box("stream", _clause(train / "data" / "stream" / "stream.py")),
         Box("model", _clause(model / "build.py"), _registries_in(model)),
         Box("loop", _clause(train / "loop.py"), _registries_in(train)),
     ]
@@ -132,13 +129,13 @@ def _clause(path: Path) -> str:
 
 def _registries(file: Path) -> set[str]:
     """Return the registries of the pipeline that a file names."""
-    folders = set(re.findall(r"pipeline\.(\w+)", file.read_text(encoding="utf-8")))
-    return folders & set(_registries_in(_ROOT / "pipeline"))
+    packages = re.findall(r"clozeline\.pipeline\.([\w.]+)", file.read_text(encoding="utf-8"))
+    return set(_registries_in(_ROOT / "pipeline")) & {package.replace(".", "/") for package in packages}
 
 
 def _registries_in(package: Path) -> list[str]:
-    """Return the folders of algorithms to choose from: only these hold `_private.py` bases."""
-    return sorted({base.parent.name for base in package.glob("*/_[!_]*.py")})
+    """Return the folders of algorithms to choose from, below a package: only these hold `_private.py` bases."""
+    return sorted({str(base.parent.relative_to(package)) for base in package.rglob("_[!_]*.py")})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Encode: documents become token documents, in shards that no task count can change."""
+"""Split sentences and tokenize documents; the number of tasks changes no shard."""
 
 from __future__ import annotations
 

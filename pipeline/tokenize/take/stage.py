@@ -1,4 +1,4 @@
-"""Take a published tokenizer: one unit that imports it for the stages after."""
+"""Import a published tokenizer instead of training one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a tokenizer: one unit that draws a sample, learns the pieces and publishes `tokenizer/`."""
+"""Train a tokenizer on a sample of the documents."""
 
 from __future__ import annotations
 

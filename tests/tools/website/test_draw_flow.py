@@ -18,7 +18,7 @@ def test_it_shows_every_stage_in_order_and_every_registry_once():
     texts = [element.text for element in ET.fromstring(draw_flow.draw()).iter(f"{SVG}text")]
     assert [text for text in texts if text in all_stages()] == all_stages()
     registries = [word for text in texts if "/ " in text or text.endswith("/") for word in text.split()]
-    expected = {"readers", "filters", "tokenizers", "sentences", "groupings", "objectives", "families", "heads"}
+    expected = {"ingest/readers", "tasks/readers", "clean/filters", "tokenize/tokenizers", "text/sentences", "families"}
     assert {f"{name}/" for name in expected} < set(registries)
     assert len(set(registries)) == len(registries)
 
