@@ -95,7 +95,7 @@ def load_peer(folder: Path) -> Encode:
     if (folder / SENTENCEPIECE).exists():
         model = sentencepiece.SentencePieceProcessor(model_file=str(folder / SENTENCEPIECE))
         return lambda texts: model.encode(texts, return_type="numpy", num_threads=1)
-    library = tokenizers.Tokenizer.from_str(load_tokenizer(folder).converted().to_str())
+    library = tokenizers.Tokenizer.from_str(load_tokenizer(folder).to_tokenizers().to_str())
     return lambda texts: [np.array(row.ids) for row in library.encode_batch_fast(texts, add_special_tokens=False)]
 
 

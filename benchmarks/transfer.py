@@ -27,10 +27,10 @@ from scipy.stats import ttest_ind
 
 from clozeline.configuration.config import config_file
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.carved_splits import carved
-from clozeline.pipeline.tasks.readers import Refused, TaskReader
-from clozeline.pipeline.tasks.readers._lines import text_lines
-from clozeline.pipeline.tasks.readers._whole_json import read_whole_json
+from clozeline.pipeline.tasks.group_split import split_by_group
+from clozeline.pipeline.tasks.readers import Rejected, TaskReader
+from clozeline.pipeline.tasks.readers._json_file import read_whole_json
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.registry import choose
 from clozeline.seeding import keyed_hash
 from clozeline.tools.experiments.multirun.comparison import mean_and_deviation
@@ -62,10 +62,10 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     folder.mkdir(parents=True, exist_ok=True)
     reader = reader_of(task)
     items = list(reader.read(reader.open(paths[0])))
-    splits = carved(items, {} if len(paths) > 1 else {"test": test}, "train", seed=1)
-    starts = sorted({item.place for item in items})
+    splits = split_by_group(items, {} if len(paths) > 1 else {"test": test}, "train", seed=1)
+    starts = sorted({item.index for item in items})
     ends = dict(zip(starts, [*starts[1:], None], strict=True))
-    rows = [(item.place, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Refused)]
+    rows = [(item.index, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Rejected)]
     training = sorted((start for start, split in rows if split == "train"), key=lambda at: keyed_hash("labels", at))
     questions = ".json" in paths[0].suffixes
     lines = [] if questions else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]

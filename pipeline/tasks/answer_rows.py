@@ -12,10 +12,10 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.labeled_rows import SEGMENT_STARTS
 from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.sliding_windows import assign_to_windows, sliding_windows
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
 from clozeline.pipeline.tasks.token_offsets import token_spans
-from clozeline.pipeline.tasks.windows import owners, windows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _QUESTION: Final = 64
@@ -47,7 +47,7 @@ class AnswerRows(TaskRows[Question]):
         """Return question and text."""
         return (item.question, item.context)
 
-    def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the windows of a question; `no_tokens` where it, its text or its answer has none."""
         question, text = encodings
         asked = question.ids[: min(_QUESTION, self.form.max_length // 2)]
@@ -63,12 +63,12 @@ class AnswerRows(TaskRows[Question]):
             answer = int(inside.argmax()), len(inside) - 1 - int(inside[::-1].argmax())
         room = self.form.max_length - self.form.frame.length(2) - len(asked)
         sizes = np.ones(len(text.ids), np.int64)
-        found = windows(sizes, room, self.form.step(room))
-        owner = owners(found, sizes)
+        found = sliding_windows(sizes, room, self.form.step(room))
+        window_of = assign_to_windows(found, sizes)
         cut = len(question.ids) - len(asked)
         rows = []
         for number, window in enumerate(found):
-            owned = np.flatnonzero(owner[slice(*window)] == number)
+            owned = np.flatnonzero(window_of[slice(*window)] == number)
             rows.append(self._row(item, (asked, text.ids), spans, window, owned, answer, cut))
         if answer is not None and not any("windows_with_answer" in row.notes for row in rows):
             rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
@@ -83,7 +83,7 @@ class AnswerRows(TaskRows[Question]):
         owned: Int64,
         answer: tuple[int, int] | None,
         cut: int,
-    ) -> Built:
+    ) -> BuiltExample:
         frame, (start, end) = self.form.frame, window
         row = frame.row([ids[0], ids[1][start:end]], self.tokenizer.vocabulary, self.form.max_length)
         begin = len(frame.head) + len(ids[0]) + len(frame.between)
@@ -93,7 +93,7 @@ class AnswerRows(TaskRows[Question]):
         columns = {
             "input_ids": row.ids,
             "segment_starts": row.segment_starts,
-            "answer_span": [place - start + begin for place in answer] if answer and inside else [0, 0],
+            "answer_span": [index - start + begin for index in answer] if answer and inside else [0, 0],
             "answer_places": np.append(0, np.arange(begin, begin + end - start)),
             "owned_places": owned + begin,
             "offsets": offsets.reshape(-1),
@@ -103,4 +103,4 @@ class AnswerRows(TaskRows[Question]):
             }),
         }  # fmt: skip
         notes = {"windows_with_answer" if inside else "windows_without_answer": 1}
-        return Built(columns, start, cut, {}, notes)
+        return BuiltExample(columns, start, cut, {}, notes)

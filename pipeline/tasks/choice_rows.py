@@ -10,7 +10,7 @@ import numpy as np
 from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.readers import Choices, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import Built, TaskRows
+from clozeline.pipeline.tasks.task_rows import BuiltExample, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed rows of all choices, end to end")
@@ -38,7 +38,7 @@ class ChoiceRows(TaskRows[Choices]):
         """Return the context, then the choices."""
         return (item.context, *item.choices)
 
-    def build(self, item: Choices, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: Choices, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the rows of all choices as one example; a text without tokens is refused as `no_tokens`."""
         context, *choices = (encoding.ids for encoding in encodings)
         if not len(context) or not all(map(len, choices)):
@@ -54,4 +54,4 @@ class ChoiceRows(TaskRows[Choices]):
             ],
             "choice": [item.right],
         }
-        return [Built(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})]
+        return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})]

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaggedWords, TaskFacts, TaskItem
-from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.seeding import keyed_hash
 
 Dictionary: TypeAlias = Mapping[str, Sequence[str]]
@@ -58,10 +58,10 @@ def read_dictionary(path: Path, limits: Limits) -> dict[str, list[str]]:
     if not path.is_file():
         raise ConfigurationError(f"tasks.code_switch.dictionaries: {path}: no such file")
     for number, line in text_lines(path, limits):
-        text = line.reason if isinstance(line, Refused) else line.strip()
+        text = line.reason if isinstance(line, Rejected) else line.strip()
         if text:
             word, _, other = text.partition("\t" if "\t" in text else " ")
-            if isinstance(line, Refused) or not word.strip() or not other.strip():
+            if isinstance(line, Rejected) or not word.strip() or not other.strip():
                 raise ConfigurationError(
                     f"{path}, line {number + 1}: expected a word and its translation, got {text!r}"
                 )
@@ -71,13 +71,13 @@ def read_dictionary(path: Path, limits: Limits) -> dict[str, list[str]]:
     return found
 
 
-def switched(
-    items: Iterable[TaskItem | Refused],
+def code_switch(
+    items: Iterable[TaskItem | Rejected],
     config: CodeSwitchConfig,
     dictionaries: Sequence[Dictionary],
     facts: TaskFacts,
     seed: int,
-) -> Iterator[TaskItem | Refused]:
+) -> Iterator[TaskItem | Rejected]:
     """Yield rows with translated words and the same answers; what is replaced is a function of seed, row and word.
 
     Each word draws its language and one of its translations there. A translation of several words gets its word's
@@ -91,51 +91,51 @@ def switched(
         seed: of the draws.
     """
 
-    def of(place: int, number: int, word: str) -> str | None:
-        if _drawn(seed, "word", place, number) >= config.word_rate:
+    def of(index: int, number: int, word: str) -> str | None:
+        if _draw_uniform(seed, "word", index, number) >= config.word_rate:
             return None
-        choice = dictionaries[int(_drawn(seed, "language", place, number) * len(dictionaries))].get(word.lower())
+        choice = dictionaries[int(_draw_uniform(seed, "language", index, number) * len(dictionaries))].get(word.lower())
         if choice is None:
             return None
-        new = choice[int(_drawn(seed, "translation", place, number) * len(choice))]
+        new = choice[int(_draw_uniform(seed, "translation", index, number) * len(choice))]
         return new[:1].upper() + new[1:] if word[:1].isupper() else new
 
     for item in items:
-        if isinstance(item, Refused) or _drawn(seed, "sentence", item.place, 0) >= config.sentence_rate:
+        if isinstance(item, Rejected) or _draw_uniform(seed, "sentence", item.index, 0) >= config.sentence_rate:
             yield item
         elif isinstance(item, TaggedWords):
-            yield _switched_words(item, of, facts.labels)
+            yield _switch_words(item, of, facts.labels)
         else:
-            assert isinstance(item, LabelledText), "checked by `check_head`"
-            yield _switched_texts(item, of)
+            assert isinstance(item, LabeledText), "checked by `check_head`"
+            yield _switch_texts(item, of)
 
 
-def _switched_texts(item: LabelledText, of: Callable[[int, int, str], str | None]) -> LabelledText:
+def _switch_texts(item: LabeledText, of: Callable[[int, int, str], str | None]) -> LabeledText:
     texts, number = [], 0
     for text in item.texts:
         parts, end = [], 0
         for found in _WORD.finditer(text):
-            parts += [text[end : found.start()], of(item.place, number, found[0]) or found[0]]
+            parts += [text[end : found.start()], of(item.index, number, found[0]) or found[0]]
             end, number = found.end(), number + 1
         texts.append("".join((*parts, text[end:])))
     return replace(item, texts=tuple(texts))
 
 
-def _switched_words(item: TaggedWords, of: Callable[[int, int, str], str | None], labels: Sequence[str]) -> TaggedWords:
+def _switch_words(item: TaggedWords, of: Callable[[int, int, str], str | None], labels: Sequence[str]) -> TaggedWords:
     words: list[str] = []
     tags: list[int] = []
     for number, (word, tag) in enumerate(zip(item.words, item.tags, strict=True)):
-        new = (of(item.place, number, word) or word).split()
+        new = (of(item.index, number, word) or word).split()
         words += new
-        tags += [labels.index(label) for label in spread(labels[tag], len(new))]
+        tags += [labels.index(label) for label in expand_label(labels[tag], len(new))]
     return replace(item, words=tuple(words), tags=tuple(tags))
 
 
-def spread(label: str, count: int) -> list[str]:
+def expand_label(label: str, count: int) -> list[str]:
     """Return the classes of the words that a word of a class has become.
 
     Example:
-        >>> spread("B-PER", 3), spread("S-PER", 2), spread("E-PER", 2), spread("NOUN", 2)
+        >>> expand_label("B-PER", 3), expand_label("S-PER", 2), expand_label("E-PER", 2), expand_label("NOUN", 2)
         (['B-PER', 'I-PER', 'I-PER'], ['B-PER', 'E-PER'], ['I-PER', 'E-PER'], ['NOUN', 'NOUN'])
     """
     mark, inside = label[:2], f"I-{label[2:]}"
@@ -146,6 +146,6 @@ def spread(label: str, count: int) -> list[str]:
     return [first, *[inside] * (count - 2), last]
 
 
-def _drawn(seed: int, purpose: str, place: int, number: int) -> float:
+def _draw_uniform(seed: int, purpose: str, index: int, number: int) -> float:
     """Return a number from [0, 1)."""
-    return float(keyed_hash("code switch", purpose, seed, place, number) >> 11) / 2**53
+    return float(keyed_hash("code switch", purpose, seed, index, number) >> 11) / 2**53

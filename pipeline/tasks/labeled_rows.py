@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.pipeline.rows import Feature
-from clozeline.pipeline.tasks.readers import LabelledText, TaskFacts
+from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, Built, TaskRows
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, BuiltExample, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name is in the manifest")
@@ -18,7 +18,7 @@ SEGMENT_STARTS: Final = Feature(
 )
 
 
-class LabelledRows(TaskRows[LabelledText]):
+class LabeledRows(TaskRows[LabeledText]):
     """Rows for the heads classification and regression; texts over `max_length` are cut."""
 
     @classmethod
@@ -27,11 +27,11 @@ class LabelledRows(TaskRows[LabelledText]):
         label = LABEL if facts.head == "classification" else TARGET
         return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
 
-    def texts(self, item: LabelledText) -> Sequence[str]:
+    def texts(self, item: LabeledText) -> Sequence[str]:
         """Return the one text or both."""
         return item.texts
 
-    def build(self, item: LabelledText, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the framed row; a text without tokens is refused as `no_tokens`."""
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
@@ -44,4 +44,4 @@ class LabelledRows(TaskRows[LabelledText]):
             "label": [item.label],
             "target": [item.target],
         }
-        return [Built(columns, cut=row.cut, labels=labels)]
+        return [BuiltExample(columns, cut=row.cut, labels=labels)]

@@ -17,13 +17,13 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts, records
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import SetWriter, feature_columns, fixed_columns
 from clozeline.pipeline.shards.layout import block_rows_of
-from clozeline.pipeline.tasks.carved_splits import carved, without
-from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, switched
+from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, code_switch, read_dictionary
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
-from clozeline.pipeline.tasks.readers import Refused, TaskFacts, TaskFile, TaskItem, TaskReader
+from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
+from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers._reader import TASK
 from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
-from clozeline.pipeline.tasks.row_types import ROW_KINDS
+from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
@@ -58,12 +58,12 @@ class SplitSource:
     own: str = ""
 
     @property
-    def learnt(self) -> bool:
-        """True of a split that models learn from."""
-        return is_learnt(self.split)
+    def is_training(self) -> bool:
+        """True for a split that models are trained on."""
+        return is_training_split(self.split)
 
 
-def is_learnt(split: str) -> bool:
+def is_training_split(split: str) -> bool:
     """Return whether models learn from a split: train, train_pseudo."""
     return split.partition("_")[0] == "train"
 
@@ -106,14 +106,14 @@ class TaskSets(Pass[TaskCounts]):
         reader = self.open_reader()
         file = reader.open(source.path)
         form = Form(FRAMES[self.frame], self.max_length, self.stride)
-        kind = ROW_KINDS[reader.facts.head, form.frame.architecture]
+        kind = ROW_TYPES[reader.facts.head, form.frame.architecture]
         rows = kind(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
         given = list(self.items(source, reader, file, rows.counts))
-        notes = check_rows(given, None if source.learnt else self._learnt_keys(reader))
-        items: Iterable[TaskItem | Refused] = given
-        if source.learnt and isinstance(reader, SimilarPairs):
-            items = map(reader.learnt, items)
-        if source.learnt and self.code_switch is not None:
+        notes = check_rows(given, None if source.is_training else self._learnt_keys(reader))
+        items: Iterable[TaskItem | Rejected] = given
+        if source.is_training and isinstance(reader, SimilarPairs):
+            items = map(reader.select_for_training, items)
+        if source.is_training and self.code_switch is not None:
             items = self._switched(items, self.code_switch, reader.facts)
         found = rows.rows(items)
         add_counts(rows.counts, {"notes": notes})
@@ -123,7 +123,7 @@ class TaskSets(Pass[TaskCounts]):
             info = writer.write_shard(output, 0, found)
             counted = rows.counts["examples"], rows.counts["tokens"]
             require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
-        elif file.layout.labelled and rows.counts["refused"].keys() != {"no_label"}:
+        elif file.layout.has_labels and rows.counts["refused"].keys() != {"no_label"}:
             raise ConfigurationError(f"{source.path}: no row of it is an example: {_reasons(given, rows.counts)}")
         else:
             _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
@@ -135,23 +135,23 @@ class TaskSets(Pass[TaskCounts]):
 
     def items(
         self, source: SplitSource, reader: TaskReader, file: TaskFile, counts: SplitCounts
-    ) -> Iterator[TaskItem | Refused]:
+    ) -> Iterator[TaskItem | Rejected]:
         """Yield the rows of a split, those of its file that no other split takes; count all of the file, and those.
 
         Rows that share a text with excluded ones are refused.
         """
-        items: Iterable[TaskItem | Refused] = _all_rows(reader, file, counts)
+        items: Iterable[TaskItem | Rejected] = _all_rows(reader, file, counts)
         excluded = list(self.exclude)
-        if self.disjoint and not source.learnt:
-            excluded += [one.path for one in self.sources if one.learnt and one.path != source.path]
+        if self.disjoint and not source.is_training:
+            excluded += [one.path for one in self.sources if one.is_training and one.path != source.path]
         if excluded:
             others = [one for path in excluded for one in _all_rows(reader, reader.open(path), {})]
-            items = without(items, (one for one in others if not isinstance(one, Refused)))
+            items = exclude_overlaps(items, (one for one in others if not isinstance(one, Rejected)))
         if not source.carve:
             yield from items
             return
         found = list(items)
-        for item, split in zip(found, carved(found, source.carve, source.own, self.seed), strict=True):
+        for item, split in zip(found, split_by_group(found, source.carve, source.own, self.seed), strict=True):
             if split == source.split:
                 yield item
             else:
@@ -159,15 +159,15 @@ class TaskSets(Pass[TaskCounts]):
 
     def _learnt_keys(self, reader: TaskReader) -> Set[str] | None:
         """Return the keys of the rows that models learn from; None where there are no such splits."""
-        learnt = [source for source in self.sources if source.learnt]
-        rows = (item for source in learnt for item in self.items(source, reader, reader.open(source.path), {}))
-        return keys_of(rows) if learnt else None
+        training = [source for source in self.sources if source.is_training]
+        rows = (item for source in training for item in self.items(source, reader, reader.open(source.path), {}))
+        return keys_of(rows) if training else None
 
     def _switched(
-        self, items: Iterable[TaskItem | Refused], config: CodeSwitchConfig, facts: TaskFacts
-    ) -> Iterator[TaskItem | Refused]:
+        self, items: Iterable[TaskItem | Rejected], config: CodeSwitchConfig, facts: TaskFacts
+    ) -> Iterator[TaskItem | Rejected]:
         dictionaries = [read_dictionary(path, self.limits) for path in config.dictionaries]
-        return switched(items, config, dictionaries, facts, self.seed)
+        return code_switch(items, config, dictionaries, facts, self.seed)
 
     def open_reader(self) -> TaskReader:
         """Return the reader of the task."""
@@ -181,7 +181,7 @@ class TaskSets(Pass[TaskCounts]):
     def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
         """Return the writer of one split."""
         frame = FRAMES[self.frame]
-        kind = ROW_KINDS[reader.facts.head, frame.architecture]
+        kind = ROW_TYPES[reader.facts.head, frame.architecture]
         features = kind.features(reader.facts, frame)
         return SetWriter(
             path=f"{reader.facts.name}/{split}",
@@ -255,7 +255,7 @@ class TaskManifests(Pass[TaskCounts]):
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
 
 
-def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterator[TaskItem | Refused]:
+def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterator[TaskItem | Rejected]:
     """Yield the rows of a file and count them; check at the end that they are all that it has."""
     counts["rows_read"] = 0
     for item in reader.read(file):
@@ -264,12 +264,12 @@ def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterat
     require_equal(f"tasks: {file.path}", "rows of the file", reader.row_count(file), "rows read", counts["rows_read"])
 
 
-def _reasons(items: Iterable[TaskItem | Refused], counts: SplitCounts) -> str:
+def _reasons(items: Iterable[TaskItem | Rejected], counts: SplitCounts) -> str:
     """Return why rows are refused: how many for each reason, and what the first ones hold."""
     details: dict[str, int] = {}
     for item in items:
-        if isinstance(item, Refused) and item.detail:
-            details.setdefault(item.detail, item.place + 1)
+        if isinstance(item, Rejected) and item.detail:
+            details.setdefault(item.detail, item.index + 1)
     shown = [f"line {line}: {detail}" for detail, line in list(details.items())[:_DETAILS]]
     return "; ".join((", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items()), *shown))
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Final
 
-from clozeline.pipeline.tasks.carved_splits import compared_keys
-from clozeline.pipeline.tasks.readers import Choices, LabelledText, Question, Refused, TaggedWords, TaskItem
+from clozeline.pipeline.tasks.group_split import overlap_keys
+from clozeline.pipeline.tasks.readers import Choices, LabeledText, Question, Rejected, TaggedWords, TaskItem
 
 SHOWN_NOTES: Final = (
     "also_in_train",
@@ -20,12 +20,12 @@ SHOWN_NOTES: Final = (
 """Notes of a split that a reader of its scores should know."""
 
 
-def keys_of(items: Iterable[TaskItem | Refused]) -> set[str]:
+def keys_of(items: Iterable[TaskItem | Rejected]) -> set[str]:
     """Return the documents and texts of rows, by which `check_rows` finds them in another split."""
-    return {key for item in items if not isinstance(item, Refused) for key in compared_keys(item)}
+    return {key for item in items if not isinstance(item, Rejected) for key in overlap_keys(item)}
 
 
-def check_rows(items: Sequence[TaskItem | Refused], learnt: Set[str] | None) -> dict[str, int]:
+def check_rows(items: Sequence[TaskItem | Rejected], learnt: Set[str] | None) -> dict[str, int]:
     """Return how many rows of a split have each flaw, also where none has it.
 
     - `also_in_train`: share a document or a text with a row of train, which `tasks.disjoint` refuses.
@@ -36,12 +36,12 @@ def check_rows(items: Sequence[TaskItem | Refused], learnt: Set[str] | None) -> 
         items: of the split.
         learnt: `keys_of` the rows that models learn from; None: the split is one of them.
     """
-    rows = [item for item in items if not isinstance(item, Refused)]
+    rows = [item for item in items if not isinstance(item, Rejected)]
     if not rows:
         return {}
     found = {}
     if learnt is not None:
-        found["also_in_train"] = sum(not learnt.isdisjoint(compared_keys(item)) for item in rows)
+        found["also_in_train"] = sum(not learnt.isdisjoint(overlap_keys(item)) for item in rows)
     labels: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     for item in rows:
         if (labelled := _labelled(item)) is not None:
@@ -57,7 +57,7 @@ def check_rows(items: Sequence[TaskItem | Refused], learnt: Set[str] | None) -> 
 def _labelled(item: TaskItem) -> tuple[Hashable, Hashable] | None:
     """Return the texts of a row and its label; None for a row whose text may have several answers."""
     match item:
-        case LabelledText():
+        case LabeledText():
             return tuple(" ".join(text.split()) for text in item.texts), (item.label, item.target)
         case TaggedWords():
             return item.words, item.tags

@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
-    LabelledText,
-    Refused,
+    LabeledText,
+    Rejected,
     SourceTarget,
     TaskFacts,
     TaskFile,
@@ -90,26 +90,26 @@ class SimilarPairs(TaskReader):
         """Return the files that the reader reads beside a file."""
         return self._reader.companions(path)
 
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         """Yield every pair of a file with its number."""
         for item in self._reader.read(file):
             if isinstance(item, SourceTarget):
-                yield LabelledText((item.source, item.targets[0]), None, 1.0, item.place, item.group)
-            elif isinstance(item, LabelledText) and self._class is not None:
+                yield LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
+            elif isinstance(item, LabeledText) and self._class is not None:
                 yield replace(item, label=None, target=float(item.label == self._class))
-            elif isinstance(item, LabelledText):
+            elif isinstance(item, LabeledText):
                 yield item
             else:
-                yield Refused(item.reason if isinstance(item, Refused) else "no_pair", item.place)
+                yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of rows as the reader counts them."""
         return self._reader.row_count(file)
 
-    def learnt(self, item: TaskItem | Refused) -> TaskItem | Refused:
+    def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
         """Return a row of train, or the reason that it is not learnt: its texts do not belong together."""
-        if isinstance(item, LabelledText) and item.target is not None and item.target < self._alike:
-            return Refused("not_alike", item.place)
+        if isinstance(item, LabeledText) and item.target is not None and item.target < self._alike:
+            return Rejected("not_alike", item.index)
         return item
 
 

@@ -68,7 +68,7 @@ class Frame:
         Raises:
             ConfigurationError: the vocabulary lacks a special token of the frame.
         """
-        kept = shortened([len(text) for text in texts], max_length - self.length(len(texts)))
+        kept = truncate_lengths([len(text) for text in texts], max_length - self.length(len(texts)))
         head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
         parts = [head, texts[0][: kept[0]]]
         starts = [0]
@@ -101,7 +101,7 @@ FRAMES: Final[dict[FrameName, Frame]] = {
 decoders `a </s>`, and `<s> a </s>`."""
 
 
-def shortened(lengths: Sequence[int], room: int) -> list[int]:
+def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
     """Return the tokens of each text that are kept: one at a time is cut from the end of the longer one.
 
     Of two equally long texts the second is cut first, as in BERT's code. [7, 4] in a room of 6 are [3, 3].

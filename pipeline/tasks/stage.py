@@ -19,9 +19,9 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
-from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_learnt, open_reader
+from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_training_split, open_reader
 from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
-from clozeline.pipeline.tasks.row_types import ROW_KINDS
+from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.split_files import SplitFiles, split_files
@@ -95,8 +95,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 read_dictionary(path, self.recipe.limits)
         yield from self._lost(self.folder / facts.name, {*files.splits, *self.config.carve})
         yield from self._one_file(files)
-        if (head, frame.architecture) not in ROW_KINDS:
-            fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_KINDS]
+        if (head, frame.architecture) not in ROW_TYPES:
+            fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_TYPES]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
@@ -104,9 +104,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     def _one_file(self, files: SplitFiles) -> Iterator[str]:
         """Name the files that two splits share although they are to share no row."""
-        learnt = {file.path.resolve(): split for split, file in files.splits.items() if is_learnt(split)}
+        training = {file.path.resolve(): split for split, file in files.splits.items() if is_training_split(split)}
         for split, file in files.splits.items() if self.config.disjoint else ():
-            if not is_learnt(split) and (train := learnt.get(file.path.resolve())) is not None:
+            if not is_training_split(split) and (train := training.get(file.path.resolve())) is not None:
                 yield (
                     f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
                     f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"

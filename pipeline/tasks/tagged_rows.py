@@ -11,10 +11,10 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.sliding_windows import assign_to_windows, sliding_windows
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
 from clozeline.pipeline.tasks.token_offsets import NO_WORD, token_spans, word_bounds, word_numbers
-from clozeline.pipeline.tasks.windows import owners, windows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _PLACES: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
@@ -46,26 +46,26 @@ class TaggedRows(TaskRows[TaggedWords]):
         """Return the sentence."""
         return (item.text,)
 
-    def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the windows of a sentence; one whose words all lack tokens is refused as `no_tokens`."""
         (encoding,) = encodings
         numbers = word_numbers(token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words))
-        firsts = [int(place) for place in np.searchsorted(_filled(numbers), np.arange(len(item.words) + 1))]
+        firsts = [int(index) for index in np.searchsorted(_fill_gaps(numbers), np.arange(len(item.words) + 1))]
         if not firsts[-1] or (numbers == NO_WORD).all():
             return "no_tokens"
         sizes = np.diff(firsts)
         room = self.form.max_length - self.form.frame.length(1)
-        found = windows(sizes, room, self.form.step(room))
-        owner = owners(found, sizes)
+        found = sliding_windows(sizes, room, self.form.step(room))
+        window_of = assign_to_windows(found, sizes)
         rows = [
-            self._row(item, encoding, numbers, np.flatnonzero(owner == number), (firsts[start], firsts[end]))
+            self._row(item, encoding, numbers, np.flatnonzero(window_of == number), (firsts[start], firsts[end]))
             for number, (start, end) in enumerate(found)
         ]
         return [row for row in rows if row is not None]
 
     def _row(
         self, item: TaggedWords, encoding: Encoding, numbers: Int64, own: Int64, tokens: tuple[int, int]
-    ) -> Built | None:
+    ) -> BuiltExample | None:
         """Return the row of a window; None where no word has its tag there."""
         if not len(own):
             return None
@@ -89,10 +89,10 @@ class TaggedRows(TaskRows[TaggedWords]):
         }  # fmt: skip
         labels = Counter(self.facts.labels[item.tags[word]] for word in tagged)
         lost = len(own) - len(tagged)
-        return Built(columns, int(own[0]), framed.cut, labels, {"words_without_tokens": lost} if lost else {})
+        return BuiltExample(columns, int(own[0]), framed.cut, labels, {"words_without_tokens": lost} if lost else {})
 
 
-def _filled(numbers: Int64) -> Int64:
+def _fill_gaps(numbers: Int64) -> Int64:
     """Return the word of each token where those of none have that of the token before them, or 0."""
     known = np.where(numbers == NO_WORD, 0, numbers)
     return np.maximum.accumulate(known)

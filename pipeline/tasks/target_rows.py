@@ -12,7 +12,7 @@ from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.part_ids import part_ids
 from clozeline.pipeline.tasks.readers import Dialogue, SourceTarget, TaskFacts, answer_runs
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
@@ -36,7 +36,7 @@ class TargetRows(TaskRows[SourceTarget | Dialogue]):
         """Return the texts of all parts but the special tokens."""
         return [part.text for part in item.parts if not part.special]
 
-    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the rows of all answers; `no_tokens` where one side of one has none."""
         parts = part_ids(item.parts, encodings, self.tokenizer.vocabulary)
         runs = answer_runs(item.parts)
@@ -54,11 +54,13 @@ class TargetRows(TaskRows[SourceTarget | Dialogue]):
         tail = self.form.frame.ids(self.form.frame.tail, self.tokenizer.vocabulary)
         return ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids
 
-    def _answer(self, source: NDArray[Any], target: NDArray[Any], record: NDArray[np.uint8], number: int) -> Built:
+    def _answer(
+        self, source: NDArray[Any], target: NDArray[Any], record: NDArray[np.uint8], number: int
+    ) -> BuiltExample:
         framed, wanted = (
             self.form.frame.row([ids], self.tokenizer.vocabulary, self.form.max_length) for ids in (source, target)
         )
         columns = {"input_ids": framed.ids, "target_ids": wanted.ids, "record": record}
-        return Built(
+        return BuiltExample(
             columns, offset=number, cut=framed.cut + wanted.cut, notes={"targets_cut": 1} if wanted.cut else {}
         )

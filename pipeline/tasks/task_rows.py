@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Feature, Ragged, Rows
 from clozeline.pipeline.tasks.counts import SplitCounts
-from clozeline.pipeline.tasks.readers import Refused, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.special_token_templates import Frame
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.seeding import keyed_hash, mix
@@ -65,7 +65,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltExample:
     """One example.
 
     Args:
@@ -114,7 +114,7 @@ class TaskRows(ABC, Generic[Item]):
         """Return the texts of a row that are encoded."""
 
     @abstractmethod
-    def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the examples of a row, or the reason for which it is none.
 
         Args:
@@ -122,33 +122,33 @@ class TaskRows(ABC, Generic[Item]):
             encodings: of its texts.
         """
 
-    def rows(self, items: Iterable[Item | Refused]) -> Rows:
+    def rows(self, items: Iterable[Item | Rejected]) -> Rows:
         """Return all rows in the order of a keyed word of their uid, so that no block holds one class alone."""
-        found = list(self._built(items))
+        found = list(self._build_all(items))
         rows = self._columns([item for item, _ in found], [built for _, built in found])
         return rows.take(np.argsort(mix(rows.fixed["uid"]), kind="stable"))
 
-    def _built(self, items: Iterable[Item | Refused]) -> Iterator[tuple[Item, Built]]:
+    def _build_all(self, items: Iterable[Item | Rejected]) -> Iterator[tuple[Item, BuiltExample]]:
         given = iter(items)
         while batch := list(islice(given, _BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
-            kept = [one for one in batch if not isinstance(one, Refused)]
+            kept = [one for one in batch if not isinstance(one, Rejected)]
             texts = list(dict.fromkeys(text for one in kept for text in self.texts(one)))
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
             for one in batch:
                 found = (
                     one.reason
-                    if isinstance(one, Refused)
+                    if isinstance(one, Rejected)
                     else self.build(one, [encodings[text] for text in self.texts(one)])
                 )
                 if isinstance(found, str):
                     add_counts(self.counts, {"refused": {found: 1}})
                 else:
-                    assert not isinstance(one, Refused)
-                    yield from ((one, self._counted(built)) for built in found)
+                    assert not isinstance(one, Rejected)
+                    yield from ((one, self._count(built)) for built in found)
                     add_counts(self.counts, {"windows": len(found) - 1})
 
-    def _counted(self, built: Built) -> Built:
+    def _count(self, built: BuiltExample) -> BuiltExample:
         counts: dict[str, Any] = {"examples": 1, "tokens": len(built.columns["input_ids"])}
         counts |= {"labels": dict(built.labels), "notes": dict(built.notes)}
         if built.cut:
@@ -156,10 +156,10 @@ class TaskRows(ABC, Generic[Item]):
         add_counts(self.counts, counts)
         return built
 
-    def _columns(self, items: Sequence[Item], rows: Sequence[Built]) -> Rows:
-        documents = [document_uid(self.corpus, self.source, "row", item.place) for item in items]
+    def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
+        documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
         uids = [
-            keyed_hash("task", uid, *item.compared, *([row.offset] if row.offset else []))
+            keyed_hash("task", uid, *item.overlap_texts, *([row.offset] if row.offset else []))
             for uid, item, row in zip(documents, items, rows, strict=True)
         ]
         zeros = {"variant": np.uint16, "copy": np.uint8, "part": np.uint8, "language": np.uint8}

@@ -11,7 +11,7 @@ from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.part_ids import part_ids
 from clozeline.pipeline.tasks.readers import Dialogue, SourceTarget, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", 1, "ascending places in input_ids of what is learnt")
@@ -36,20 +36,20 @@ class TurnRows(TaskRows[SourceTarget | Dialogue]):
         """Return the texts of all parts but the special tokens."""
         return [part.text for part in item.parts if not part.special]
 
-    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the row; `no_tokens` where a part of an answer has none."""
         vocabulary, frame = self.tokenizer.vocabulary, self.form.frame
         parts = part_ids(item.parts, encodings, vocabulary)
-        if any(part.learnt and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
+        if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
             return "no_tokens"
         head, tail = (frame.ids(roles, vocabulary) for roles in (frame.head, frame.tail))
         if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
             tail = tail[:0]
         ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)
-        flags = [False, *(part.learnt for part in item.parts), item.parts[-1].learnt]
-        learnt = np.repeat(flags, [len(head), *map(len, parts), len(tail)])
+        flags = [False, *(part.is_target for part in item.parts), item.parts[-1].is_target]
+        is_target = np.repeat(flags, [len(head), *map(len, parts), len(tail)])
         kept = min(len(ids), self.form.max_length)
-        places = np.flatnonzero(learnt[:kept])
+        places = np.flatnonzero(is_target[:kept])
         places = places[places > 0]
         if not len(places):
             return "too_long"
@@ -60,4 +60,4 @@ class TurnRows(TaskRows[SourceTarget | Dialogue]):
             "label_ids": ids[places],
             "record": record_bytes({"source": source, "targets": list(targets)}),
         }
-        return [Built(columns, cut=len(ids) - kept, notes={"labels": len(places)})]
+        return [BuiltExample(columns, cut=len(ids) - kept, notes={"labels": len(places)})]

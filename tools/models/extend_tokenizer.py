@@ -25,7 +25,7 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._merges import learn_merges
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import learn_merges
 from clozeline.registry import find, names
 from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
@@ -76,7 +76,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     spelt = {word: count for word, count in counts.items() if cuts[word]}
     before = [tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)]
     merges = learn_merges(
-        spelt, cuts.__getitem__, options.pieces, join=tokenizer.joined, banned=set(before),
+        spelt, cuts.__getitem__, options.pieces, join=tokenizer.join_pieces, banned=set(before),
         min_frequency=options.min_frequency,
     )  # fmt: skip
     if not merges:
@@ -84,7 +84,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     larger = _written(tokenizer, merges, own.kind, options.output)
     words = sum(spelt.values())
     tokens = [sum(len(cut(word)) * count for word, count in spelt.items()) for cut in (cuts.__getitem__, larger.cut)]
-    shown = " ".join(tokenizer.joined(*pair) for pair in merges[:_SHOWN])
+    shown = " ".join(tokenizer.join_pieces(*pair) for pair in merges[:_SHOWN])
     return (
         f"{options.output}: {counted(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
         f"{tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"

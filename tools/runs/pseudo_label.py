@@ -70,7 +70,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
         )
-    lines = list(reader.written([replace(one.item, label=one.label) for one in kept]))
+    lines = list(reader.format_lines([replace(one.item, label=one.label) for one in kept]))
     with publish(options.output) as temporary:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     names = opened.facts.labels
@@ -105,16 +105,16 @@ def chosen(judged: Sequence[Judged], threshold: float, per_class: int | None) ->
         >>> items = [LabelledText((text,), None, None, place) for place, text in enumerate("abcd")]
         >>> given = [Judged(item, 0, p) for item, p in zip(items, (0.91, 0.5, 0.99, 0.95), strict=True)]
         >>> kept, dropped = chosen(given, 0.9, per_class=2)
-        >>> [one.item.place for one in kept], dropped
+        >>> [one.item.index for one in kept], dropped
         ([2, 3], {'below_threshold': 1, 'beyond_per_class': 1})
     """
     sure = [one for one in judged if one.probability >= threshold]
     by_class: dict[int, list[Judged]] = defaultdict(list)
-    for one in sorted(sure, key=lambda one: (-one.probability, one.item.place)):
+    for one in sorted(sure, key=lambda one: (-one.probability, one.item.index)):
         by_class[one.label].append(one)
     kept = [one for rows in by_class.values() for one in rows[:per_class]]
     counts = {"below_threshold": len(judged) - len(sure), "beyond_per_class": len(sure) - len(kept)}
-    return sorted(kept, key=lambda one: one.item.place), {name: count for name, count in counts.items() if count}
+    return sorted(kept, key=lambda one: one.item.index), {name: count for name, count in counts.items() if count}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

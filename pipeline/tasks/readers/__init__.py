@@ -3,19 +3,19 @@
 Every row of a file is given or counted with a reason; none stops the file, and no layout is guessed.
 """
 
-from clozeline.pipeline.tasks.readers._items import (
+from clozeline.pipeline.tasks.readers._reader import HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
+from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
-    LabelledText,
+    LabeledText,
     Part,
     Question,
-    Refused,
+    Rejected,
     SourceTarget,
     TaggedWords,
     TaskItem,
     answer_runs,
 )
-from clozeline.pipeline.tasks.readers._reader import HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
 
-__all__ = ["Choices", "Dialogue", "HeadName", "LabelledText", "Layout", "Part", "Question", "Refused", "SourceTarget",
+__all__ = ["Choices", "Dialogue", "HeadName", "LabeledText", "Layout", "Part", "Question", "Rejected", "SourceTarget",
            "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs", "facts_of"]  # fmt: skip

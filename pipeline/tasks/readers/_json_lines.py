@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._items import Refused
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, text_lines
+from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, text_lines
 
 Object: TypeAlias = Mapping[str, Any]
 
@@ -19,21 +19,21 @@ OBJECT_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
 """Reasons for which a line is no object, or lacks a field."""
 
 
-def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Refused]]:
+def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Rejected]]:
     """Yield the number of each line with its object; a line that is anything else is refused as `fields`.
 
     Args:
         path: the file, plain or compressed.
         limits: bounds on lines and decompression.
     """
-    for place, line in text_lines(path, limits):
-        if isinstance(line, Refused):
-            yield place, line
+    for index, line in text_lines(path, limits):
+        if isinstance(line, Rejected):
+            yield index, line
         elif not line.strip():
-            yield place, Refused("blank_line", place)
+            yield index, Rejected("blank_line", index)
         else:
             found = _object(line)
-            yield place, Refused("fields", place, found) if isinstance(found, str) else found
+            yield index, Rejected("fields", index, found) if isinstance(found, str) else found
 
 
 def require_fields(path: Path, limits: Limits, *names: str) -> Object:
@@ -62,8 +62,8 @@ def first_object(path: Path, limits: Limits, expected: str) -> Object:
     Raises:
         ConfigurationError: there is none.
     """
-    _, first = next(json_objects(path, limits), (0, Refused("empty_file", 0, "the file has no lines")))
-    if isinstance(first, Refused):
+    _, first = next(json_objects(path, limits), (0, Rejected("empty_file", 0, "the file has no lines")))
+    if isinstance(first, Rejected):
         raise ConfigurationError(
             f"{path}: line 1: expected {expected}, but {first.detail or first.reason.replace('_', ' ')}: fix or remove "
             "the line"

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers._items import LabelledText, Refused, TaskItem
-from clozeline.pipeline.tasks.readers._lines import line_count
+from clozeline.pipeline.tasks.readers._task_items import LabeledText, Rejected, TaskItem
+from clozeline.pipeline.tasks.readers._text_lines import line_count
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
@@ -27,7 +27,7 @@ class Layout:
 
     name: str
     """name in reports, such as `official`"""
-    labelled: bool = True
+    has_labels: bool = True
     """true if its rows have labels; published test files often have none"""
     files: tuple[Path, ...] = ()
     """files read with it line by line, such as that of the targets"""
@@ -126,7 +126,7 @@ class TaskReader(ABC):
         return ()
 
     @abstractmethod
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""
 
     def row_count(self, file: TaskFile) -> int:
@@ -138,7 +138,7 @@ class TaskReader(ABC):
         """The number of each class."""
         return {label: number for number, label in enumerate(self.facts.labels)}
 
-    def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
+    def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
         """Yield the lines of a file from which `read` gives these texts and classes, without line ends.
 
         Raises:

@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, aligned, text_lines
+from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, align_lines, text_lines
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 
 _COLUMNS: Final = 2
@@ -76,24 +76,24 @@ class Bitext(TaskReader):
         target = self._beside(path)
         return () if target is None or not target.is_file() else (target,)
 
-    def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
+    def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
         """Yield every line of a file."""
         sources = text_lines(file.path, self.limits)
         if not file.layout.files:
-            for place, line in sources:
-                yield line if isinstance(line, Refused) else self._pair(line.split("\t"), place)
+            for index, line in sources:
+                yield line if isinstance(line, Rejected) else self._pair(line.split("\t"), index)
             return
         targets = text_lines(file.layout.files[0], self.limits)
-        for place, pair in enumerate(aligned(sources, targets)):
-            yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
+        for index, pair in enumerate(align_lines(sources, targets)):
+            yield Rejected(pair, index) if isinstance(pair, str) else self._pair([*pair], index)
 
-    def _pair(self, texts: list[str], place: int) -> SourceTarget | Refused:
+    def _pair(self, texts: list[str], index: int) -> SourceTarget | Rejected:
         if len(texts) != _COLUMNS:
-            return Refused("fields", place)
+            return Rejected("fields", index)
         source, target = (text.strip() for text in texts)
         if not source or not target:
-            return Refused("empty_text", place)
-        return SourceTarget(source, (target,), self.options.prefix, place, suffix=self.options.suffix)
+            return Rejected("empty_text", index)
+        return SourceTarget(source, (target,), self.options.prefix, index, suffix=self.options.suffix)
 
     def _beside(self, path: Path) -> Path | None:
         """Return the name of the file of targets; None of a table."""

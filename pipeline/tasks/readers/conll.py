@@ -12,10 +12,10 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS
-from clozeline.pipeline.tasks.readers._schemes import Scheme, scheme_labels, to_bio, to_bioes
-from clozeline.pipeline.tasks.readers._sentences import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS
 
 _DOCUMENT: Final = "-DOCSTART-"
 
@@ -26,7 +26,7 @@ class _Columns:
 
     count: int
     separator: str | None
-    labelled: bool = True
+    has_labels: bool = True
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class _Columns:
 
     def hold(self, places: Sequence[int]) -> bool:
         """Return whether there are these columns, and they differ."""
-        inside = [place % self.count for place in places if -self.count <= place < self.count]
+        inside = [index % self.count for index in places if -self.count <= index < self.count]
         return len(set(inside)) == len(places)
 
 
@@ -107,7 +107,7 @@ class Conll(TaskReader):
                 return TaskFile(path, columns)
         raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
 
-    def read(self, file: TaskFile) -> Iterator[TaggedWords | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaggedWords | Rejected]:
         """Yield every sentence of a file."""
         columns: _Columns = file.layout
         document = 0
@@ -116,33 +116,33 @@ class Conll(TaskReader):
             document += len(sentence.lines) - len(lines)
             if lines or sentence.damage:
                 group = f"document {document}" if document else None
-                yield self._tagged(sentence, [columns.split(line) for line in lines], columns, group)
+                yield self._to_item(sentence, [columns.split(line) for line in lines], columns, group)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of sentences of a file."""
         return sentence_count(file.path, self.limits, _DOCUMENT)
 
-    def _tagged(
+    def _to_item(
         self, sentence: SentenceLines, rows: Sequence[Sequence[str]], columns: _Columns, group: str | None
-    ) -> TaggedWords | Refused:
+    ) -> TaggedWords | Rejected:
         if sentence.damage:
-            return Refused(sentence.damage, sentence.place)
+            return Rejected(sentence.damage, sentence.index)
         if any(len(row) != columns.count for row in rows):
-            return Refused("fields", sentence.place)
+            return Rejected("fields", sentence.index)
         options = self.options
         words = tuple(row[options.word_column].removeprefix(options.prefix).strip() for row in rows)
         if not all(words):
-            return Refused("empty_word", sentence.place)
+            return Rejected("empty_word", sentence.index)
         tags = [row[options.tag_column].strip() for row in rows]
         if not options.tags:
             try:
                 tags = to_bio(tags)
             except ValueError as error:
-                return Refused("bad_label", sentence.place, self._detail(str(error)))
+                return Rejected("bad_label", sentence.index, self._detail(str(error)))
             tags = to_bioes(tags) if options.scheme == "bioes" else tags
         if unknown := [tag for tag in tags if tag not in self.label_numbers]:
-            return Refused("bad_label", sentence.place, self._detail(f"tag {unknown[0]!r}"))
-        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.place, group)
+            return Rejected("bad_label", sentence.index, self._detail(f"tag {unknown[0]!r}"))
+        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.index, group)
 
     def _detail(self, found: str) -> str:
         options = self.options

@@ -12,9 +12,9 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Refused, TaggedWords, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS
-from clozeline.pipeline.tasks.readers._sentences import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -68,30 +68,30 @@ class Conllu(TaskReader):
                 return TaskFile(path, Layout("CoNLL-U"))
         raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
 
-    def read(self, file: TaskFile) -> Iterator[TaggedWords | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaggedWords | Rejected]:
         """Yield every sentence of a file."""
         document = 0
         for sentence in sentence_lines(file.path, self.limits):
             document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
-            yield self._tagged(sentence, f"document {document}" if document else None)
+            yield self._to_item(sentence, f"document {document}" if document else None)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of sentences of a file."""
         return sentence_count(file.path, self.limits)
 
-    def _tagged(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Refused:
+    def _to_item(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Rejected:
         if sentence.damage:
-            return Refused(sentence.damage, sentence.place)
+            return Rejected(sentence.damage, sentence.index)
         rows = [line.split("\t") for line in sentence.lines if not line.startswith("#")]
         if any(len(row) != len(_COLUMNS) or not _ID.fullmatch(row[0]) for row in rows):
-            return Refused("fields", sentence.place)
+            return Rejected("fields", sentence.index)
         rows = [row for row in rows if _WORD.fullmatch(row[0])]
         words = tuple(row[1].strip() for row in rows)
         if not words or not all(words):
-            return Refused("empty_word" if words else "no_words", sentence.place)
+            return Rejected("empty_word" if words else "no_words", sentence.index)
         tags = [row[_COLUMNS.index(self.options.column)] for row in rows]
         if unknown := [tag for tag in tags if tag not in self.label_numbers]:
             known = f"tasks.reader.tags=[{', '.join(self.options.tags)}]"
             found = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
-            return Refused("bad_label", sentence.place, found)
-        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.place, group)
+            return Rejected("bad_label", sentence.index, found)
+        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.index, group)

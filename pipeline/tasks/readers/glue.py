@@ -11,17 +11,17 @@ from typing import ClassVar, Final, Literal
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
 from clozeline.pipeline.tasks.readers._json_lines import Object, first_object, json_objects
-from clozeline.pipeline.tasks.readers._lines import line_count, text_lines
 from clozeline.pipeline.tasks.readers._tables import (
     TABLE_REASONS,
     TableLayout,
-    fitting_layout,
-    found_layout,
+    detect_layout,
+    match_layout,
     table_rows,
 )
+from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 
 _HIDDEN: Final = "-1"
 """Label of the rows of test sets in exports of Hugging Face"""
@@ -63,80 +63,80 @@ class Glue(TaskReader):
         layouts = GLUE_TASKS[self.options.task].layouts
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or not first.startswith("{"):
-            return TaskFile(path, found_layout(path, layouts, self.limits))
+            return TaskFile(path, detect_layout(path, layouts, self.limits))
         headed = [layout for layout in layouts if layout.columns is None]
         columns = list(first_object(path, self.limits, f"JSON lines of {self.options.task}"))
-        return TaskFile(path, replace(fitting_layout(path, headed, columns), objects=True))
+        return TaskFile(path, replace(match_layout(path, headed, columns), objects=True))
 
-    def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
+    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         """Yield every row of a file."""
         layout: TableLayout = file.layout
         if layout.objects:
-            for place, found in json_objects(file.path, self.limits):
-                yield found if isinstance(found, Refused) else self._object(found, layout, place)
+            for index, found in json_objects(file.path, self.limits):
+                yield found if isinstance(found, Rejected) else self._object(found, layout, index)
             return
         columns: list[str] = [] if layout.columns is None else list(layout.columns)
-        for place, row in table_rows(file.path, self.limits):
-            if isinstance(row, Refused):
+        for index, row in table_rows(file.path, self.limits):
+            if isinstance(row, Rejected):
                 yield row
             elif not columns:
                 columns = row
             elif len(row) != len(columns):
-                yield Refused("fields", place)
+                yield Rejected("fields", index)
             else:
-                yield self._labelled(dict(zip(columns, row, strict=True)), layout, place)
+                yield self._labelled(dict(zip(columns, row, strict=True)), layout, index)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of lines of a file, without its header if it has one."""
         layout: TableLayout = file.layout
         return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
 
-    def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
+    def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
         """Yield the lines of a table of the official layout; a task of numbers has no classes to write.
 
         Raises:
             ConfigurationError: it is one.
         """
         if self.facts.head != "classification":
-            yield from super().written(items)
+            yield from super().format_lines(items)
         layouts = GLUE_TASKS[self.options.task].layouts
-        layout = next(one for one in layouts if one.labelled and one.columns is None and not one.also)
+        layout = next(one for one in layouts if one.has_labels and one.columns is None and not one.also)
         cells = {number: cell for cell, number in layout.cells}
         yield "\t".join((*layout.texts, str(layout.label)))
         for item in items:
             texts = (" ".join(text.split()) for text in item.texts)
             yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
 
-    def _object(self, found: Object, layout: TableLayout, place: int) -> LabelledText | Refused:
+    def _object(self, found: Object, layout: TableLayout, index: int) -> LabeledText | Rejected:
         """Return the row of a line of JSON; a label that is null is none."""
         if not all(isinstance(found.get(name), str) for name in layout.texts):
-            return Refused("fields", place)
+            return Rejected("fields", index)
         label = None if layout.label is None else found.get(layout.label)
         cells = {name: found[name] for name in layout.texts}
-        return self._labelled({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, place)
+        return self._labelled({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, index)
 
-    def _labelled(self, row: dict[str, str], layout: TableLayout, place: int) -> LabelledText | Refused:
+    def _labelled(self, row: dict[str, str], layout: TableLayout, index: int) -> LabeledText | Rejected:
         texts = tuple(row[name] for name in layout.texts)
         if layout.label is None:
-            return Refused("no_label", place)
+            return Rejected("no_label", index)
         if not all(text.strip() for text in texts):
-            return Refused("empty_text", place)
+            return Rejected("empty_text", index)
         cell = row[layout.label].strip()
         if cell == _HIDDEN and _HIDDEN not in dict(layout.cells):
-            return Refused("no_label", place)
+            return Rejected("no_label", index)
         if self.facts.head == "regression":
             target = self._number(cell)
             expected = f"a number from {self.facts.low:g} to {self.facts.high:g}"
             return (
-                self._bad(layout, cell, expected, place) if target is None else LabelledText(texts, None, target, place)
+                self._bad(layout, cell, expected, index) if target is None else LabeledText(texts, None, target, index)
             )
         label = dict(layout.cells).get(cell)
         expected = " or ".join(name for name, _ in layout.cells)
-        return self._bad(layout, cell, expected, place) if label is None else LabelledText(texts, label, None, place)
+        return self._bad(layout, cell, expected, index) if label is None else LabeledText(texts, label, None, index)
 
-    def _bad(self, layout: TableLayout, cell: str, expected: str, place: int) -> Refused:
+    def _bad(self, layout: TableLayout, cell: str, expected: str, index: int) -> Rejected:
         task = f"the task tasks.reader.task={self.options.task}"
-        return Refused("bad_label", place, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
+        return Rejected("bad_label", index, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
 
     def _number(self, cell: str) -> float | None:
         try:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tasks.readers import Dialogue, Layout, Part, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Dialogue, Layout, Part, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
     OBJECT_REASONS,
     Object,
@@ -92,24 +92,24 @@ class Instructions(TaskReader):
         require_fields(path, self.limits, self.options.messages)
         return TaskFile(path, Layout("JSON lines"))
 
-    def read(self, file: TaskFile) -> Iterator[Dialogue | Refused]:
+    def read(self, file: TaskFile) -> Iterator[Dialogue | Rejected]:
         """Yield every line of a file."""
-        for place, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Refused) else self._dialogue(row, place)
+        for index, row in json_objects(file.path, self.limits):
+            yield row if isinstance(row, Rejected) else self._dialogue(row, index)
 
-    def _dialogue(self, row: Object, place: int) -> Dialogue | Refused:
+    def _dialogue(self, row: Object, index: int) -> Dialogue | Rejected:
         given = field_of(row, self.options.messages)
         found = [self._message(one) for one in given] if isinstance(given, list) else []
         messages = [one for one in found if not isinstance(one, str)]
         if not found or len(messages) < len(found):
-            return Refused(next((one for one in found if isinstance(one, str)), "fields"), place)
+            return Rejected(next((one for one in found if isinstance(one, str)), "fields"), index)
         answers = [number for number, (role, _) in enumerate(messages) if role == "assistant"]
         if not answers or answers[0] == 0:
-            return Refused("no_answer", place)
+            return Rejected("no_answer", index)
         parts = tuple(part for role, text in messages[: answers[-1] + 1] for part in self._parts(role, text))
-        while not parts[-1].learnt:
+        while not parts[-1].is_target:
             parts = parts[:-1]
-        return Dialogue(parts, messages[0][1], place)
+        return Dialogue(parts, messages[0][1], index)
 
     def _message(self, message: Any) -> tuple[str, str] | str:
         """Return role and content of a message, or the reason for which it has none."""
@@ -125,15 +125,15 @@ class Instructions(TaskReader):
 
     def _parts(self, role: str, content: str) -> Iterator[Part]:
         """Yield the parts of a message."""
-        template, at, learnt = self.options.template[role], 0, False
+        template, at, is_target = self.options.template[role], 0, False
         for found in _FIELD.finditer(template):
             if template[at : found.start()]:
                 yield Part(template[at : found.start()])
             if found["special"] is None:
-                learnt = role == "assistant"
-                yield Part(found["space"] + content, learnt=learnt)
+                is_target = role == "assistant"
+                yield Part(found["space"] + content, is_target=is_target)
             else:
-                yield Part(found["special"], special=True, learnt=learnt)
+                yield Part(found["special"], special=True, is_target=is_target)
             at = found.end()
         if template[at:]:
             yield Part(template[at:])

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Layout, Refused, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
     OBJECT_REASONS,
     Object,
@@ -21,7 +21,7 @@ from clozeline.pipeline.tasks.readers._json_lines import (
     require_fields,
     texts_in,
 )
-from clozeline.pipeline.tasks.readers._lines import aligned, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
 
 class MultipleChoice(TaskReader):
@@ -80,38 +80,38 @@ class MultipleChoice(TaskReader):
         labels = self._labels_of(path)
         return () if labels is None or not labels.is_file() else (labels,)
 
-    def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
+    def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
         """Yield every line of a file."""
         rows = json_objects(file.path, self.limits)
         if not file.layout.files:
-            for place, row in rows:
-                yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
+            for index, row in rows:
+                yield row if isinstance(row, Rejected) else self._row(row, field_of(row, self.options.answer), index)
             return
-        for place, pair in enumerate(aligned(rows, text_lines(file.layout.files[0], self.limits))):
-            yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
+        for index, pair in enumerate(align_lines(rows, text_lines(file.layout.files[0], self.limits))):
+            yield Rejected(pair, index) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, index)
 
     def _labels_of(self, path: Path) -> Path | None:
         if self.options.labels is None:
             return None
         return path.with_name(path.name.partition(".")[0] + self.options.labels)
 
-    def _row(self, row: Object, given: object, place: int) -> Choices | Refused:
+    def _row(self, row: Object, given: object, index: int) -> Choices | Rejected:
         options = self.options
         contexts = texts_in(row, options.context)
         begins = ("",) if options.begin is None else texts_in(row, options.begin)
         choices = tuple(text for name in options.choices for text in texts_in(row, name))
         if len(contexts) != 1 or len(begins) != 1 or len(choices) < max(2, len(options.choices)):
-            return Refused("fields", place)
+            return Rejected("fields", index)
         if not all(text.strip() for text in (*contexts, *choices)):
-            return Refused("empty_text", place)
+            return Rejected("empty_text", index)
         if given is None:
-            return Refused("no_label", place)
+            return Rejected("no_label", index)
         right = self._number(given)
         if right is None or not 0 <= right < len(choices):
             names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             found = f"the answer ({options.labels or options.answer}) is {given!r}, expected {names}"
-            return Refused("bad_label", place, f"{found}; tasks.reader.answers=[A, B, ...] names the choices")
-        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, place)
+            return Rejected("bad_label", index, f"{found}; tasks.reader.answers=[A, B, ...] names the choices")
+        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index)
 
     def _number(self, given: object) -> int | None:
         if self.options.answers:

@@ -11,9 +11,9 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Question, Refused, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._questions import QUESTION_REASONS, maps, question_of
-from clozeline.pipeline.tasks.readers._whole_json import read_whole_json
+from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._json_file import read_whole_json
+from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
 
 
 @plain_dataclass(frozen=True, kw_only=True)
@@ -62,17 +62,17 @@ class Squad(TaskReader):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
         return TaskFile(path, _Articles(name=f"SQuAD {data.get('version', 'without version')}", articles=articles))
 
-    def read(self, file: TaskFile) -> Iterator[Question | Refused]:
+    def read(self, file: TaskFile) -> Iterator[Question | Rejected]:
         """Yield every question of a file."""
-        place = 0
+        index = 0
         for number, article in enumerate(file.layout.articles):
             group = f"article {article.get('title', number)}"
             for paragraph in maps(article.get("paragraphs")):
                 for asked in maps(paragraph.get("qas")):
                     yield question_of(
-                        asked, paragraph.get("context"), place, group, unanswerable=self.options.unanswerable
+                        asked, paragraph.get("context"), index, group, unanswerable=self.options.unanswerable
                     )
-                    place += 1
+                    index += 1
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of questions of a file."""

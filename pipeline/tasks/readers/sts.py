@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabelledText, Layout, Refused, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, aligned, line_count, text_lines
+from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, align_lines, line_count, text_lines
 
 _BENCHMARK: Final = 7
 """Fields of the authors' file of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
@@ -86,22 +86,22 @@ class Sts(TaskReader):
         subsets = self._subsets(path)
         return tuple(file for file in (*subsets, *map(_gold_of, subsets)) if file != path and file.is_file())
 
-    def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
+    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         """Yield every line of a file, then those of further subsets."""
         if not file.layout.files:
-            for place, line in text_lines(file.path, self.limits):
-                if isinstance(line, Refused):
+            for index, line in text_lines(file.path, self.limits):
+                if isinstance(line, Rejected):
                     yield line
                 elif len(fields := line.split("\t")) < _BENCHMARK:
-                    yield Refused("fields", place)
+                    yield Rejected("fields", index)
                 else:
-                    yield self._pair(fields[5:7], fields[4], place)
+                    yield self._pair(fields[5:7], fields[4], index)
             return
-        place = 0
+        index = 0
         for number, subset in enumerate(file.layout.files):
-            for pair in aligned(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
-                yield self._aligned(pair, number if self.options.average == "mean" else place)
-                place += 1
+            for pair in align_lines(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
+                yield self._pair_of_lines(pair, number if self.options.average == "mean" else index)
+                index += 1
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of lines of a file, or of all subsets: of sentences or of numbers, which are more."""
@@ -110,24 +110,24 @@ class Sts(TaskReader):
         pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
         return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
 
-    def _aligned(self, pair: tuple[str, str] | str, place: int) -> LabelledText | Refused:
+    def _pair_of_lines(self, pair: tuple[str, str] | str, index: int) -> LabeledText | Rejected:
         if isinstance(pair, str):
-            return Refused(pair, place)
+            return Rejected(pair, index)
         fields, score = pair[0].split("\t"), pair[1]
-        return self._pair(fields[:2], score, place) if len(fields) > 1 else Refused("fields", place)
+        return self._pair(fields[:2], score, index) if len(fields) > 1 else Rejected("fields", index)
 
-    def _pair(self, texts: list[str], score: str, place: int) -> LabelledText | Refused:
+    def _pair(self, texts: list[str], score: str, index: int) -> LabeledText | Rejected:
         first, second = (text.strip() for text in texts)
         if not first or not second:
-            return Refused("empty_text", place)
+            return Rejected("empty_text", index)
         if not score.strip():
-            return Refused("no_label", place)
+            return Rejected("no_label", index)
         number = _number(score)
         if number is None:
-            return Refused(
-                "bad_label", place, f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
+            return Rejected(
+                "bad_label", index, f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
             )
-        return LabelledText((first, second), None, number, place)
+        return LabeledText((first, second), None, number, index)
 
     def _subsets(self, path: Path) -> tuple[Path, ...]:
         if not self.options.subsets:

@@ -12,16 +12,16 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tasks.readers import (
     Choices,
-    LabelledText,
+    LabeledText,
     Layout,
-    Refused,
+    Rejected,
     TaskFacts,
     TaskFile,
     TaskItem,
     TaskReader,
 )
 from clozeline.pipeline.tasks.readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
-from clozeline.pipeline.tasks.readers._questions import QUESTION_REASONS, maps, question_of
+from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
 
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
@@ -134,24 +134,26 @@ class Superglue(TaskReader):
         several = self.options.task in ("multirc", "record")
         return TaskFile(path, Layout("official", several or first.get("label") not in (None, _HIDDEN)))
 
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         """Yield every row of a file; of MultiRC every answer, of ReCoRD every query."""
         questions = 0
-        for place, row in json_objects(file.path, self.limits):
-            if isinstance(row, Refused):
+        for index, row in json_objects(file.path, self.limits):
+            if isinstance(row, Rejected):
                 yield row
             elif any(field_of(row, name) is None for name in _TASKS[self.options.task].fields):
-                yield Refused("fields", place)
+                yield Rejected("fields", index)
             elif self.options.task == "multirc":
                 for question in maps(row["passage"]["questions"]):
-                    yield from self._answers(str(row["passage"]["text"]), question, questions, f"passage {place}")
+                    yield from self._answers(str(row["passage"]["text"]), question, questions, f"passage {index}")
                     questions += 1
             elif self.options.task == "record":
                 for query in maps(row["qas"]):
-                    yield question_of(_asked(query, questions), row["passage"]["text"], questions, f"passage {place}")
+                    yield question_of(
+                        _to_squad_question(query, questions), row["passage"]["text"], questions, f"passage {index}"
+                    )
                     questions += 1
             else:
-                yield self._row(row, place)
+                yield self._row(row, index)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of lines of a file; of answers for MultiRC and of queries for ReCoRD."""
@@ -160,7 +162,7 @@ class Superglue(TaskReader):
             return super().row_count(file)
         count = 0
         for _, row in json_objects(file.path, self.limits):
-            if isinstance(row, Refused) or any(field_of(row, name) is None for name in task.fields):
+            if isinstance(row, Rejected) or any(field_of(row, name) is None for name in task.fields):
                 count += 1
                 continue
             holders = [row] if self.options.task == "record" else maps(row["passage"]["questions"])
@@ -168,41 +170,43 @@ class Superglue(TaskReader):
             count += sum(len(found) for found in lists if isinstance(found, list))
         return count
 
-    def _row(self, row: Object, place: int) -> LabelledText | Choices | Refused:
+    def _row(self, row: Object, index: int) -> LabeledText | Choices | Rejected:
         try:
             texts = tuple(text.strip() for text in _TASKS[self.options.task].texts(row))
         except (TypeError, KeyError):
-            return Refused("fields", place)
+            return Rejected("fields", index)
         if not all(texts):
-            return Refused("empty_text", place)
+            return Rejected("empty_text", index)
         label = self._label(row.get("label"))
         if isinstance(label, str):
-            return Refused(label, place, self._detail(row.get("label")))
+            return Rejected(label, index, self._detail(row.get("label")))
         if self.options.task == "axg":
-            place = row["pair_id"] if isinstance(row.get("pair_id"), int) else place // 2
+            index = row["pair_id"] if isinstance(row.get("pair_id"), int) else index // 2
         if self.options.task != "copa":
-            return LabelledText((texts[0], texts[1]), label, None, place)
+            return LabeledText((texts[0], texts[1]), label, None, index)
         question = _QUESTIONS.get(str(row["question"]))
         return (
-            Refused("fields", place) if question is None else Choices(f"{texts[0]} {question}", texts[1:], label, place)
+            Rejected("fields", index)
+            if question is None
+            else Choices(f"{texts[0]} {question}", texts[1:], label, index)
         )
 
     def _answers(
         self, passage: str, question: Mapping[str, Any], number: int, group: str
-    ) -> Iterator[LabelledText | Refused]:
+    ) -> Iterator[LabeledText | Rejected]:
         """Yield the answers of a question; they share its number, by which they are judged together."""
         for answer in maps(question.get("answers")):
             asked, text = question.get("question"), answer.get("text")
             if not isinstance(asked, str) or not isinstance(text, str):
-                yield Refused("fields", number)
+                yield Rejected("fields", number)
                 continue
             label = self._label(answer.get("label"))
             if not passage.strip() or not asked.strip() or not text.strip():
-                yield Refused("empty_text", number)
+                yield Rejected("empty_text", number)
             elif isinstance(label, str):
-                yield Refused(label, number, self._detail(answer.get("label")))
+                yield Rejected(label, number, self._detail(answer.get("label")))
             else:
-                yield LabelledText((passage, f"{asked} {text}"), label, None, number, group)
+                yield LabeledText((passage, f"{asked} {text}"), label, None, number, group)
 
     def _label(self, given: Any) -> int | str:
         """Return the number of a class or choice, or the reason for which there is none."""
@@ -222,7 +226,7 @@ class Superglue(TaskReader):
         return f"the field label holds {given!r}, the task tasks.reader.task={self.options.task} knows {known}"
 
 
-def _asked(query: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _to_squad_question(query: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a query of ReCoRD as SQuAD writes a question."""
     answers = [{"answer_start": one.get("start"), "text": one.get("text")} for one in maps(query.get("answers"))]
     return {"question": query.get("query"), "id": number, "answers": answers}

@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._lines import LINE_REASONS, line_count, text_lines
+from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, line_count, text_lines
 
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
 _NEEDED: Final = ("video-id", "sent1", "sent2", *_ENDINGS)
@@ -25,10 +25,10 @@ class _Layout:
 
     @property
     def name(self) -> str:
-        return "official" if self.labelled else "official test"
+        return "official" if self.has_labels else "official test"
 
     @property
-    def labelled(self) -> bool:
+    def has_labels(self) -> bool:
         return "label" in self.columns
 
 
@@ -63,8 +63,8 @@ class Swag(TaskReader):
 
     def open(self, path: Path) -> TaskFile:
         """Return a file whose first line is the header of SWAG."""
-        _, first = next(self._rows(path), (0, Refused("empty file", 0)))
-        columns = () if isinstance(first, Refused) else tuple(first)
+        _, first = next(self._rows(path), (0, Rejected("empty file", 0)))
+        columns = () if isinstance(first, Rejected) else tuple(first)
         if missing := [name for name in _NEEDED if name not in columns]:
             raise ConfigurationError(
                 f"{path}: expected SWAG's header, with {', '.join(_NEEDED)} and label, got "
@@ -72,43 +72,43 @@ class Swag(TaskReader):
             )
         return TaskFile(path, _Layout(columns))
 
-    def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
+    def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
         """Yield every row of a file."""
         columns: tuple[str, ...] = file.layout.columns
         rows = self._rows(file.path)
         next(rows)
-        for place, row in rows:
-            if isinstance(row, Refused):
+        for index, row in rows:
+            if isinstance(row, Rejected):
                 yield row
             elif len(row) != len(columns):
-                yield Refused("fields", place)
+                yield Rejected("fields", index)
             else:
-                yield self._row(dict(zip(columns, row, strict=True)), place)
+                yield self._row(dict(zip(columns, row, strict=True)), index)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of lines of a file below its header."""
         return line_count(file.path, self.limits) - 1
 
-    def _row(self, row: dict[str, str], place: int) -> Choices | Refused:
+    def _row(self, row: dict[str, str], index: int) -> Choices | Rejected:
         context, endings = row["sent1"].strip(), [row[name].strip() for name in _ENDINGS]
         if not context or not all(endings):
-            return Refused("empty_text", place)
+            return Rejected("empty_text", index)
         if "label" not in row:
-            return Refused("no_label", place)
+            return Rejected("no_label", index)
         label = row["label"].strip()
         if label not in ("0", "1", "2", "3"):
-            return Refused("bad_label", place, f"the column label holds {label!r}, expected 0 to 3")
+            return Rejected("bad_label", index, f"the column label holds {label!r}, expected 0 to 3")
         begin = row["sent2"].strip()
         choices = tuple(f"{begin} {ending}".strip() for ending in endings)
-        return Choices(context, choices, int(label), place, f"video {row['video-id']}")
+        return Choices(context, choices, int(label), index, f"video {row['video-id']}")
 
-    def _rows(self, path: Path) -> Iterator[tuple[int, Sequence[str] | Refused]]:
+    def _rows(self, path: Path) -> Iterator[tuple[int, Sequence[str] | Rejected]]:
         """Yield the number of each line with its fields; a stray quote costs its own line alone."""
-        for place, line in text_lines(path, self.limits):
-            if isinstance(line, Refused):
-                yield place, line
+        for index, line in text_lines(path, self.limits):
+            if isinstance(line, Rejected):
+                yield index, line
                 continue
             try:
-                yield place, next(csv.reader([line], strict=True), [])
+                yield index, next(csv.reader([line], strict=True), [])
             except csv.Error:
-                yield place, Refused("fields", place)
+                yield index, Rejected("fields", index)

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers.glue import Glue
 
 _WORDS: Final = {
@@ -78,16 +78,16 @@ class TextGlue(TaskReader):
         """Return a file as the reader glue opens it."""
         return self._glue.open(path)
 
-    def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
+    def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
         """Yield every row of a file."""
         for item in self._glue.read(file):
-            yield item if isinstance(item, Refused) else self._worded(item)
+            yield item if isinstance(item, Rejected) else self._verbalize(item)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of rows as the reader glue counts them."""
         return self._glue.row_count(file)
 
-    def _worded(self, item: LabelledText) -> SourceTarget:
+    def _verbalize(self, item: LabeledText) -> SourceTarget:
         task = self.options.task
         names = _NAMES.get(task, ("sentence1", "sentence2"))
         fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
@@ -97,4 +97,4 @@ class TextGlue(TaskReader):
         else:
             assert item.label is not None, "a row of a task of classes"
             target = self.facts.words[item.label]
-        return SourceTarget(source, (target,), f"{task} ", item.place)
+        return SourceTarget(source, (target,), f"{task} ", item.index)

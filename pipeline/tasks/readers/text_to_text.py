@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tasks.readers import Layout, Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
     OBJECT_REASONS,
     Object,
@@ -65,15 +65,15 @@ class TextToText(TaskReader):
         require_fields(path, self.limits, self.options.source, self.options.target)
         return TaskFile(path, Layout("JSON lines"))
 
-    def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
+    def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
         """Yield every line of a file."""
-        for place, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Refused) else self._pair(row, place)
+        for index, row in json_objects(file.path, self.limits):
+            yield row if isinstance(row, Rejected) else self._pair(row, index)
 
-    def _pair(self, row: Object, place: int) -> SourceTarget | Refused:
+    def _pair(self, row: Object, index: int) -> SourceTarget | Rejected:
         sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
         if len(sources) != 1 or not targets:
-            return Refused("fields", place)
+            return Rejected("fields", index)
         if not all(text.strip() for text in (*sources, *targets)):
-            return Refused("empty_text", place)
-        return SourceTarget(sources[0], targets, self.options.prefix, place, suffix=self.options.suffix)
+            return Rejected("empty_text", index)
+        return SourceTarget(sources[0], targets, self.options.prefix, index, suffix=self.options.suffix)

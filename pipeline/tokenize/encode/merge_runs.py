@@ -166,24 +166,24 @@ def _documents_name(shard: int, shards: int) -> str:
 def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
     fixed = {
         "document_uid": identities(table.column("uid")),
-        "language": _coded(table.column("language"), codes["languages"], np.uint8),
-        "source_group": _coded(table.column("source_group"), codes["source_groups"], np.uint16),
+        "language": _encode_names(table.column("language"), codes["languages"], np.uint8),
+        "source_group": _encode_names(table.column("source_group"), codes["source_groups"], np.uint16),
     }
-    columns = {name: _ragged(table.column(name)) for name in ("token_ids", "sentence_starts")}
+    columns = {name: _to_ragged(table.column(name)) for name in ("token_ids", "sentence_starts")}
     if codes["pairs"]:
-        targets, names = _ragged(table.column("target_ids")), table.column("target_language").drop_null()
-        language = _coded(names, codes["languages"], np.uint8)
+        targets, names = _to_ragged(table.column("target_ids")), table.column("target_language").drop_null()
+        language = _encode_names(names, codes["languages"], np.uint8)
         has = np.minimum(targets.lengths, 1)
         columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
     return Rows(fixed, columns)
 
 
-def _coded(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
+def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
     code = {name: index for index, name in enumerate(names)}
     return np.array([code[name] for name in column.to_pylist()], dtype=dtype)
 
 
-def _ragged(column: pa.ChunkedArray) -> Ragged:
+def _to_ragged(column: pa.ChunkedArray) -> Ragged:
     chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     offsets = chunk.offsets.to_numpy()
     values = chunk.values.to_numpy()[offsets[0] : offsets[-1]] if len(chunk) else chunk.values.to_numpy()[:0]

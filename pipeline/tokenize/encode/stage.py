@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards.splits import split_amount
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENISE_VERSION, Tokenise
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
 from clozeline.registry import Chosen, OneOf, choose
 
 
@@ -44,7 +44,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def version(self) -> int:
         """Return the sum of the versions of both passes, of the splitter and of the tokenizer."""
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
-        return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
+        return TOKENIZE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
 
     def mistakes(self) -> Iterator[str]:
         """Name what the recipe's tokenizer lacks."""
@@ -61,7 +61,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         tokenizer = giving.folder / "tokenizer"
         id_bytes = np.dtype(giving.foreseen_tokenizer().vocabulary.id_dtype).itemsize
         return [
-            Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
+            TokenizeDocuments("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
             *runs.passes(),
             Codes("codes", 1, id_bytes),
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),

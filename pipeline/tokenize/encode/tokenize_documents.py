@@ -27,7 +27,7 @@ from clozeline.recorded_file import check_recorded
 from clozeline.registry import Chosen
 from clozeline.seeding import order_key
 
-TOKENISE_VERSION: Final = 3
+TOKENIZE_VERSION: Final = 3
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22
 
@@ -65,7 +65,7 @@ def token_documents(
 
 
 @dataclass(frozen=True)
-class Tokenise(Pass[EncodeCounts]):
+class TokenizeDocuments(Pass[EncodeCounts]):
     """One unit a part: writes its run."""
 
     name: str
@@ -87,7 +87,7 @@ class Tokenise(Pass[EncodeCounts]):
             writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 for item in token_documents(batch, tokenizer, splitter):
-                    add_counts(counts, _counted(item))
+                    add_counts(counts, _count(item))
                     if len(item.ids):
                         order = order_key(item.document.uid, "order", self.seed)
                         writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
@@ -95,7 +95,7 @@ class Tokenise(Pass[EncodeCounts]):
         return counts
 
 
-def _counted(item: TokenDocument) -> EncodeCounts:
+def _count(item: TokenDocument) -> EncodeCounts:
     if len(item.ids) == 0:
         return {"documents_in": 1, "rejected": {"no_tokens": 1}}
     tokens, other = len(item.ids), len(item.target_ids)

@@ -73,14 +73,14 @@ def export_tokenizer(
     """
     tokenizer = load_tokenizer(folder)
     vocabulary = tokenizer.vocabulary
-    model = tokenizer.converted()
+    model = tokenizer.to_tokenizers()
     _add_specials(model, tokenizer)
     if frame is None and model.post_processor is not None:
         frame = "none"  # the published file has its own
     if frame is None:
         frame = "pair" if {"cls", "sep"} <= vocabulary.specials.keys() else "none"
     if frame != "none":
-        model.post_processor = _framed(tokenizer, frame)
+        model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
     out.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer) -> None:
         raise IntegrityError(f"{_MODEL_FILE}: expected {vocabulary.size} pieces, got {len(written)}")
 
 
-def _framed(tokenizer: Tokenizer, frame: Frame) -> Any:
+def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     id_of = tokenizer.vocabulary.id_of
     roles = ("cls", "sep") if frame == "pair" else ("eos",)
     ids = [id_of(role, f"the frame '{frame}' of an exported tokenizer") for role in roles]
@@ -158,12 +158,14 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
     try:
         if _equal(tokenizer, model, text):
             return "specials in text"
-        return next((cause for cause, other in _changed(tokenizer, text) if _equal(tokenizer, model, other)), "ties")
+        return next(
+            (cause for cause, other in _text_variants(tokenizer, text) if _equal(tokenizer, model, other)), "ties"
+        )
     finally:
         model.encode_special_tokens = False
 
 
-def _changed(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
+def _text_variants(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
     """Yield causes of a difference, each with the text without it."""
     plain = text
     for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():

@@ -37,7 +37,7 @@ def check_pad(vocabulary: Vocabulary) -> None:
     vocabulary.id_of("pad", "padding of rows")
 
 
-def needed_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
+def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
     """Yield roles (specials, `sentinels`, `modes`) without which rows cannot be made.
 
     Each user gets a vocabulary that has everything, then one that lacks the role: so users tell what they need by what

@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
 from clozeline.pipeline.tokenize.published.local_tokenizers import OwnTokenizer, own_tokenizer
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source
-from clozeline.pipeline.tokenize.take.required_tokens import check_pad, needed_roles, users_of
+from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
 from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
 from clozeline.seeding import keyed_hash
 
@@ -78,7 +78,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         """Return the roles to add, in the order of their ids."""
         if not self.config.add:
             return ()
-        return tuple(needed_roles(users_of(self.recipe), _imported_vocabulary(*self._facts(), ())))
+        return tuple(find_missing_roles(users_of(self.recipe), _import_vocabulary(*self._facts(), ())))
 
     def _source(self) -> Source | OwnTokenizer:
         return own_tokenizer(self.config.path) or find_source(self.config.path)
@@ -92,7 +92,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return the vocabulary itself: its files are there before the run."""
         kind = registry.find("clozeline.pipeline.tokenize.tokenizers", self._source().kind)
-        return ForeseenTokenizer(_imported_vocabulary(*self._facts(), self._add()), kind.VERSION)
+        return ForeseenTokenizer(_import_vocabulary(*self._facts(), self._add()), kind.VERSION)
 
     def mistakes(self) -> Iterator[str]:
         """Name what keeps the tokenizer from being imported, and from padding rows; stages after name the rest."""
@@ -151,7 +151,7 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _imported_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
+def _import_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
     """Return the vocabulary without its folder, which is gone: every stage of a run asks for it."""
     with tempfile.TemporaryDirectory() as temporary:
         try:

@@ -27,7 +27,7 @@ TRAINING_DOCUMENT: Final = 1 << 20
 """Characters that one document gives to training: no single text decides the pieces."""
 
 
-def reserved_pieces(spares: int) -> list[str]:
+def special_pieces(spares: int) -> list[str]:
     """Return the pieces without text, in the order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
@@ -39,7 +39,7 @@ def reserved_pieces(spares: int) -> list[str]:
 
 def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
     """Return a vocabulary like that of a tokenizer to be trained: its special ids, and pieces of no meaning."""
-    reserved = reserved_pieces(spares)
+    reserved = special_pieces(spares)
     ordinary = size - len(reserved)
     table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
     return replace(table.vocabulary("foreseen"), token_counts=np.ones(size, dtype=np.uint64))

@@ -28,21 +28,21 @@ def bytes_of(piece: Any) -> bytes | None:
 
 def decisive_facts(name: str, facts: Any) -> dict[str, Any]:
     """Return what decides the ids of a text: pieces, normaliser, flags; never the options of the trainer."""
-    normaliser = facts.normalizer_spec
+    normalizer = facts.normalizer_spec
     return {
         "name": name,
         "pieces": [[piece.piece, piece.score, piece.type] for piece in facts.pieces],
         "normaliser": [
-            normaliser.precompiled_charsmap.hex(),
-            normaliser.add_dummy_prefix,
-            normaliser.remove_extra_whitespaces,
-            normaliser.escape_whitespaces,
+            normalizer.precompiled_charsmap.hex(),
+            normalizer.add_dummy_prefix,
+            normalizer.remove_extra_whitespaces,
+            normalizer.escape_whitespaces,
         ],
         "flags": [facts.trainer_spec.byte_fallback, facts.trainer_spec.treat_whitespace_as_suffix],
     }
 
 
-def converted(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
+def to_tokenizers(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
     """Return the model for the `tokenizers` library, without special tokens.
 
     Its ids are those of SentencePiece but for ties and rare white space; `export_tokenizer` counts the differences.
@@ -52,7 +52,7 @@ def converted(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
         pieces: its pieces in the order of their ids.
     """
     model = tokenizers.Tokenizer(_bpe(facts, pieces) if facts.trainer_spec.model_type == _BPE else _unigram(pieces))
-    if steps := _normaliser(facts.normalizer_spec):
+    if steps := _normalizer_steps(facts.normalizer_spec):
         model.normalizer = normalizers.Sequence(steps)
     marked = sorted((piece.piece for piece in pieces if piece.type == KINDS.USER_DEFINED), key=len, reverse=True)
     if marked:
@@ -65,7 +65,7 @@ def converted(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
     return model
 
 
-def _normaliser(spec: Any) -> list[Any]:
+def _normalizer_steps(spec: Any) -> list[Any]:
     steps: list[Any] = [normalizers.Precompiled(spec.precompiled_charsmap)] if spec.precompiled_charsmap else []
     if spec.remove_extra_whitespaces:
         steps += [

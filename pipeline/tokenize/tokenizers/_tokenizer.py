@@ -108,7 +108,7 @@ class Tokenizer(Protocol):
         """Return the piece as the model file writes it."""
         ...
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens, for `export_tokenizer`."""
         ...
 

@@ -14,11 +14,11 @@ from pydantic.dataclasses import dataclass
 from tokenizers import models, normalizers, pre_tokenizers
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._listed import Listed
-from clozeline.pipeline.tokenize.tokenizers._merges import count_words, learn_merges
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._trained import count_letters
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters
 
 _WORD: Final = re.compile(r"\S+")
 _END: Final = "_"
@@ -27,7 +27,7 @@ _UNDERSCORE: Final = "\0"
 """An underscore of the text, which has no piece: it would be taken for a mark."""
 
 
-class Bpe(Listed):
+class Bpe(JsonVocabulary):
     """Merges of the most frequent pair; of pairs as frequent, the one met first in the corpus as merged so far.
 
     Words are divided by white space, of which one space comes back. No piece tells that a word opens, so each piece
@@ -78,12 +78,12 @@ class Bpe(Listed):
         cls.check_size(options)
         counts = count_words(word for text in training_texts(texts) for word in text.split())
         marked = {word + _END: count for word, count in counts.items() if _END not in word}
-        reserved = reserved_pieces(options.reserved)
+        reserved = special_pieces(options.reserved)
         room = options.size - len(reserved)
         letters = count_letters(marked, list)[:room]
         known = set(letters)
-        spelt = {word: count for word, count in marked.items() if known.issuperset(word)}
-        merges = learn_merges(spelt, list, room - len(letters), banned=reserved, min_frequency=options.min_frequency)
+        spelled = {word: count for word, count in marked.items() if known.issuperset(word)}
+        merges = learn_merges(spelled, list, room - len(letters), banned=reserved, min_frequency=options.min_frequency)
         pieces = list(dict.fromkeys([*letters, *(left + right for left, right in merges)]))
         return cls.write(folder, {"reserved": options.reserved, "pieces": pieces, "merges": merges})
 
@@ -91,7 +91,7 @@ class Bpe(Listed):
         encoding = self._library.encode(chunk.replace(_END, _UNDERSCORE) + _END)
         return encoding.ids, [min(start, len(chunk) - 1) for start, _ in encoding.offsets]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, self._merges, unk_token=self._table.names[self._unknown]))

@@ -17,17 +17,17 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._byte_ranks import library_encoder, rank_encoder
-from clozeline.pipeline.tokenize.tokenizers._further_merges import MergedBytes, with_merges
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
     PieceTable,
     byte_alphabet,
     cut,
     fingerprint,
-    reserved_pieces,
+    special_pieces,
     training_texts,
 )
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import library_encoder, rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
 from clozeline.repair import repair_of
 
 _SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -40,7 +40,7 @@ _WORD: Final = re.compile(
 _BORDER: Final = re.compile(f"[{_SPACE}][^{_SPACE}]|[^{_SPACE}][{_SPACE}]")
 
 
-class ByteBpe(MergedBytes):
+class ByteBpe(ByteMerges):
     """Byte-level BPE, trained by the `tokenizers` library and encoded by `tiktoken`.
 
     Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
@@ -87,7 +87,7 @@ class ByteBpe(MergedBytes):
     @classmethod
     def check_size(cls, options: Options) -> None:
         """Raise ConfigurationError where `size` leaves no room beside the reserved pieces and the 256 bytes."""
-        reserved = len(reserved_pieces(options.reserved))
+        reserved = len(special_pieces(options.reserved))
         if options.size < reserved + 256:
             raise ConfigurationError(
                 f"byte_bpe: size {options.size} is too small: {reserved} reserved pieces and 256 bytes need "
@@ -102,7 +102,7 @@ class ByteBpe(MergedBytes):
             ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes.
         """
         cls.check_size(options)
-        reserved = reserved_pieces(options.reserved)
+        reserved = special_pieces(options.reserved)
         model = Tokenizer(models.BPE())
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         model.decoder = decoders.ByteLevel()
@@ -158,7 +158,7 @@ class ByteBpe(MergedBytes):
         """Return the piece in the byte alphabet (`Ġthe` for " the")."""
         return self._table.names[token]
 
-    def converted(self) -> Tokenizer:
+    def to_tokenizers(self) -> Tokenizer:
         """Return the model for the `tokenizers` library; reserved pieces become special when it is exported."""
         facts = json.loads(self._model.to_str())
         model = Tokenizer.from_str(json.dumps({**facts, "added_tokens": []}))

@@ -15,16 +15,16 @@ from pydantic.dataclasses import dataclass
 from tokenizers import decoders, models
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._listed import Listed
-from clozeline.pipeline.tokenize.tokenizers._merges import count_words
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces, training_texts
 
 _CHUNK: Final = re.compile(r"\S+|\s+")
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-class Character(Listed):
+class Character(JsonVocabulary):
     """The 256 bytes and the most frequent characters. Nothing is lost.
 
     Example:
@@ -48,7 +48,7 @@ class Character(Listed):
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(facts)
-        first = len(reserved_pieces(facts["reserved"]))
+        first = len(special_pieces(facts["reserved"]))
         characters = self._table.bytes[first + len(_BYTES) :]
         pieces = [*[None] * first, *(bytes([byte]) for byte in range(256)), *characters]
         self._table = PieceTable(pieces, self._table.names)
@@ -67,7 +67,7 @@ class Character(Listed):
         """
         cls.check_size(options)
         counts = count_words(chain.from_iterable(training_texts(texts)))
-        room = options.size - len(reserved_pieces(options.reserved)) - len(_BYTES)
+        room = options.size - len(special_pieces(options.reserved)) - len(_BYTES)
         characters = sorted(counts, key=counts.__getitem__, reverse=True)[:room]
         return cls.write(folder, {"reserved": options.reserved, "pieces": [*_BYTES, *characters]})
 
@@ -81,7 +81,7 @@ class Character(Listed):
             starts += [place] * len(tokens)
         return ids, starts
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, [], byte_fallback=True))

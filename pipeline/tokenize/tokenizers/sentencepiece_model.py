@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, prepare, sources
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
-from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, converted, decisive_facts
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, decisive_facts, to_tokenizers
 from clozeline.repair import repair_of
 
 _NEVER: Final = 1000.0
@@ -153,10 +153,10 @@ class SentencepieceModel:
         """Return the piece as SentencePiece writes it (`▁the` for " the")."""
         return self._table.names[token]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
         pieces = [_uncut(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
-        model = converted(self._facts, pieces)
+        model = to_tokenizers(self._facts, pieces)
         if self._steps:
             model.normalizer = normalizers.Sequence([*normalizers_of(self._steps), model.normalizer])
         return model

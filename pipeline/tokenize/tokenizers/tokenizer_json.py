@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._byte_ranks import rank_encoder
-from clozeline.pipeline.tokenize.tokenizers._further_merges import MergedBytes, with_merges
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, byte_alphabet
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers._word_chunks import HIDDEN, word_encoder
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
+from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import HIDDEN, word_encoder
 from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 
 
-class TokenizerJson(MergedBytes):
+class TokenizerJson(ByteMerges):
     """A `tokenizer.json` as its library reads it, without its truncation and padding.
 
     Example:
@@ -43,8 +43,8 @@ class TokenizerJson(MergedBytes):
         self._published = published
         names = [*pieces_of(facts, where), *published.behind]
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
-        spelt = _spelling(facts)
-        self._table = PieceTable([None if name in bare else spelt(name) for name in names], names)
+        spelled = _spelling(facts)
+        self._table = PieceTable([None if name in bare else spelled(name) for name in names], names)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         if facts["model"].get("end_of_word_suffix"):  # no piece tells that it opens a word: each is one of its own
@@ -108,7 +108,7 @@ class TokenizerJson(MergedBytes):
         """Return the piece as the file writes it."""
         return self._table.names[token]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the file's own model."""
         return _read_text(json.dumps(self._facts), self.FILE)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tokenize.tokenizers._trained_sentencepiece import TrainedSentencepiece
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import TrainedSentencepiece
 
 
 class Unigram(TrainedSentencepiece):

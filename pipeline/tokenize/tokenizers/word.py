@@ -13,15 +13,15 @@ from pydantic.dataclasses import dataclass
 from tokenizers import models, pre_tokenizers
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._listed import Listed
-from clozeline.pipeline.tokenize.tokenizers._merges import count_words
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
 
 _WORD: Final = re.compile(r" ?\w+| ?[^\w\s]|\s")
 
 
-class Word(Listed):
+class Word(JsonVocabulary):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
     Example:
@@ -58,14 +58,14 @@ class Word(Listed):
         cls.check_size(options)
         counts = count_words(match[0] for text in training_texts(texts) for match in _WORD.finditer(text))
         frequent = [word for word, count in counts.items() if count >= options.min_frequency]
-        room = options.size - len(reserved_pieces(options.reserved))
+        room = options.size - len(special_pieces(options.reserved))
         words = sorted(frequent, key=counts.__getitem__, reverse=True)[:room]
         return cls.write(folder, {"reserved": options.reserved, "pieces": words})
 
     def _tokens(self, chunk: str) -> Tokens:
         return [self._ids.get(chunk, self._unknown)], [0]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=self._table.names[self._unknown]))

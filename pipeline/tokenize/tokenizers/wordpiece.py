@@ -17,12 +17,12 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._chunks import BETWEEN_SPACES, ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._merges import count_words, learn_merges
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
-from clozeline.pipeline.tokenize.tokenizers._trained import check_room, count_letters, trained_facts
-from clozeline.pipeline.tokenize.tokenizers._word_chunks import HIDDEN, tokens_of_chunks
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import HIDDEN, tokens_of_chunks
 from clozeline.repair import repair_of
 
 _LONGEST_WORD: Final = 200
@@ -72,8 +72,8 @@ class WordPiece:
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
         self._unknown = self.vocabulary.id_of("unk", "WordPiece")
         self._longest = max(map(len, self._ids), default=0)
-        spelt = [HIDDEN + name if name in bare else name for name in names]
-        self._library = _library_model(spelt, spelt[self._unknown], lower_case=facts.lower_case)
+        spelled = [HIDDEN + name if name in bare else name for name in names]
+        self._library = _library_model(spelled, spelled[self._unknown], lower_case=facts.lower_case)
         self._encoder = ChunkEncoder(BETWEEN_SPACES, self._tokens, self.vocabulary.id_dtype, self._together)
 
     @staticmethod
@@ -118,16 +118,16 @@ class WordPiece:
         chunks = (match[0] for text in training_texts(texts) for match in BETWEEN_SPACES.finditer(text))
         counts = count_words(word for chunk in chunks for word, _ in _words(chunk, lower_case=lower))
         letters = count_letters(counts, _letters)
-        reserved = reserved_pieces(options.reserved)
+        reserved = special_pieces(options.reserved)
         alphabet = letters[: options.size - len(reserved)]
         known = set(alphabet)
-        spelt = {word: count for word, count in counts.items() if known.issuperset(_letters(word))}
+        spelled = {word: count for word, count in counts.items() if known.issuperset(_letters(word))}
         room = options.size - len(reserved) - len(alphabet)
-        merges = learn_merges(spelt, _letters, room, join=_joined, lengths=_length, min_frequency=options.min_frequency)
-        names = list(dict.fromkeys([*reserved, *alphabet, *(_joined(*pair) for pair in merges)]))
+        merges = learn_merges(spelled, _letters, room, join=_join, lengths=_length, min_frequency=options.min_frequency)
+        names = list(dict.fromkeys([*reserved, *alphabet, *(_join(*pair) for pair in merges)]))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
-        facts = trained_facts(options.reserved, lower_case=lower)
+        facts = special_piece_roles(options.reserved, lower_case=lower)
         facts.save(folder)
         return cls(names, facts)
 
@@ -185,9 +185,9 @@ class WordPiece:
         return [] if self._unknown in ids else [self._table.names[token] for token in ids]
 
     @staticmethod
-    def joined(left: str, right: str) -> str:
+    def join_pieces(left: str, right: str) -> str:
         """Return the piece that two neighbours become."""
-        return _joined(left, right)
+        return _join(left, right)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> WordPiece:
         """Write this vocabulary with the pieces of further merges after all others; ids stay.
@@ -200,7 +200,7 @@ class WordPiece:
                 f"the ids after {self.FILE} belong to {', '.join(self._facts.behind)}: new pieces would take them"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        names = [*self._pieces, *(_joined(*pair) for pair in merges)]
+        names = [*self._pieces, *(_join(*pair) for pair in merges)]
         (folder / self.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
         self._facts.save(folder)
         return self.load(folder)
@@ -209,7 +209,7 @@ class WordPiece:
         """Return the piece as the vocabulary writes it (`##ing` within a word)."""
         return self._table.names[token]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
         return _library_model(self._pieces, self._table.names[self._unknown], lower_case=self._facts.lower_case)
 
@@ -229,7 +229,7 @@ def _letters(word: str) -> list[str]:
     return [word[0], *(_MARK + character for character in word[1:])]
 
 
-def _joined(left: str, right: str) -> str:
+def _join(left: str, right: str) -> str:
     return left + right.removeprefix(_MARK)
 
 
@@ -243,12 +243,12 @@ def _bytes_of(name: str) -> bytes:
 
 def _words(chunk: str, *, lower_case: bool) -> Iterator[tuple[str, list[int]]]:
     """Yield the words of a chunk, and for each of their characters the place in the chunk that it comes from."""
-    kept = [(character, place) for place, character in enumerate(chunk) if not _is_removed(character)]
+    kept = [(character, place) for place, character in enumerate(chunk) if not _is_control(character)]
     text = "".join(character for character, _ in kept)
     for begin, end in _between(_HAN, text):
         token, places = text[begin:end], [place for _, place in kept[begin:end]]
         if lower_case:
-            token, places = _lowered(token, places)
+            token, places = _lower(token, places)
         start = 0
         for at, character in enumerate(token):
             if _is_punctuation(character):
@@ -272,11 +272,11 @@ def _between(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def _lowered(token: str, places: Sequence[int]) -> tuple[str, list[int]]:
+def _lower(token: str, places: Sequence[int]) -> tuple[str, list[int]]:
     """Return a token lowered as a whole, since a final sigma depends on its neighbours, without its accents."""
     lowered = token.lower()
     sources = [place for character, place in zip(token, places, strict=True) for _ in character.lower()]
-    spread = [place for character, place in zip(lowered, sources, strict=True) for _ in _decomposed(character)]
+    spread = [place for character, place in zip(lowered, sources, strict=True) for _ in _decompose(character)]
     kept = [
         (character, place)
         for character, place in zip(unicodedata.normalize("NFD", lowered), spread, strict=True)
@@ -286,12 +286,12 @@ def _lowered(token: str, places: Sequence[int]) -> tuple[str, list[int]]:
 
 
 @lru_cache(1 << 16)
-def _decomposed(character: str) -> str:
+def _decompose(character: str) -> str:
     return unicodedata.normalize("NFD", character)
 
 
 @lru_cache(1 << 16)
-def _is_removed(character: str) -> bool:
+def _is_control(character: str) -> bool:
     return character in "\0\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
 
 

@@ -107,7 +107,7 @@ def choose_sample(
     with ExitStack() as stack:
         buckets: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in sample.files]
         for part in parts:
-            _spread(part, copies, heldout, seed, sample, buckets)
+            _write_copies(part, copies, heldout, seed, sample, buckets)
     return sample
 
 
@@ -135,7 +135,7 @@ def _languages(batch: Any) -> list[str]:
     return [own if text is None else f"{own}-{other or 'und'}" for own, text, other in sides]
 
 
-def _spread(
+def _write_copies(
     part: Part,
     copies: Mapping[str, Fraction],
     heldout: float,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.tasks.answer_rows import AnswerRows
-from clozeline.pipeline.tasks.readers import Question, Refused, TaskFacts
+from clozeline.pipeline.tasks.readers import Question, Rejected, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -56,7 +56,7 @@ def test_places_lead_to_characters(tokenizer: Tokenizer, seed: int, length: int,
             [one] for one in row["input_ids"][begin:-1]
         ]
         assert set(row["owned_places"].tolist()) <= set(places[1:])
-        owned += [offsets[place][0] for place in row["owned_places"]]
+        owned += [offsets[index][0] for index in row["owned_places"]]
         first, last = row["answer_span"].tolist()
         start, text = item.answers[0]
         inside = offsets[begin][0] <= start and start + len(text) <= offsets[-2][1]
@@ -72,7 +72,7 @@ def test_places_lead_to_characters(tokenizer: Tokenizer, seed: int, length: int,
 
 
 def _starts(text: str) -> list[int]:
-    return [place for place in range(len(text)) if place == 0 or text[place - 1] == " "]
+    return [index for index in range(len(text)) if index == 0 or text[index - 1] == " "]
 
 
 def test_no_segments_in_the_frame_of_roberta(tokenizer: Tokenizer) -> None:
@@ -86,7 +86,7 @@ def test_counts(tokenizer: Tokenizer) -> None:
     kind = made(tokenizer, 16)
     long = Question(" ".join(["film"] * 30), "a good plot", (), "k", 0)
     items = [long, Question("\u0300", "a", (), "k", 1), Question("a", "\u0300 b", ((0, "\u0300"),), "k", 2),
-             Refused("fields", 3)]  # fmt: skip
+             Rejected("fields", 3)]  # fmt: skip
     rows = kind.rows(items)
     assert len(rows) == 1
     assert kind.counts["truncated_tokens"] == 22

@@ -52,7 +52,7 @@ def by_bytes(tokenizer: Tokenizer, words: Sequence[str]) -> list[int]:
 
 @lru_cache(maxsize=1)
 def peer(tokenizer: Tokenizer) -> Any:
-    model = tokenizer.converted()
+    model = tokenizer.to_tokenizers()
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=model)
 
@@ -64,9 +64,9 @@ def by_transformers(tokenizer: Tokenizer, words: Sequence[str]) -> list[int]:
     found = fast(spaced, is_split_into_words=True, add_special_tokens=False)
     assert found["input_ids"] == tokenizer.encode([" ".join(words)])[0].ids.tolist()
     firsts: dict[int, int] = {}
-    for place, (token, word) in enumerate(zip(found["input_ids"], found.word_ids(), strict=True)):
+    for index, (token, word) in enumerate(zip(found["input_ids"], found.word_ids(), strict=True)):
         if bytes_of(tokenizer, token).strip():
-            firsts.setdefault(word, place)
+            firsts.setdefault(word, index)
     return [firsts[word] for word in range(len(words))]
 
 
@@ -105,7 +105,7 @@ def test_answers_have_all_their_bytes(trained: Tokenizer, sentence: str) -> None
         begin = built.columns["answer_places"][1]
         first = holder[len(sentence[:start].encode())]
         last = holder[len(sentence[: start + len(word)].encode()) - 1]
-        assert [place - begin for place in built.columns["answer_span"]] == [first, last]
+        assert [index - begin for index in built.columns["answer_span"]] == [first, last]
         offsets = built.columns["offsets"].reshape(-1, 2)
         assert sentence[offsets[begin + first][0] : offsets[begin + last][1]] == word
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.tasks.choice_rows import ChoiceRows
-from clozeline.pipeline.tasks.readers import Choices, Refused, TaskFacts
+from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -41,7 +41,7 @@ def test_each_choice_is_framed_with_the_context(words: Tokenizer) -> None:
 def test_rows_without_tokens_are_counted(words: Tokenizer) -> None:
     kind = ChoiceRows(FACTS, Form(FRAMES["roberta"], 16), words, "corpus", "f")
     rows = kind.rows([
-        Choices("a", ("film", "\u0300"), 0, 0), Choices("\u0300", ("a", "film"), 0, 1), Refused("fields", 2),
+        Choices("a", ("film", "\u0300"), 0, 0), Choices("\u0300", ("a", "film"), 0, 1), Rejected("fields", 2),
         Choices("a", ("film", "bad", "good"), 2, 3),
     ])  # fmt: skip
     assert kind.counts["refused"] == {"no_tokens": 2, "fields": 1}

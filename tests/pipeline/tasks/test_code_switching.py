@@ -8,8 +8,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks import code_switching
-from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, read_dictionary, switched
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, code_switch, read_dictionary
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
@@ -21,35 +21,35 @@ def config(sentences: float = 1.0, words: float = 1.0) -> CodeSwitchConfig:
     return CodeSwitchConfig(dictionaries=[Path("x")], sentence_rate=sentences, word_rate=words)
 
 
-def rows(count: int) -> list[LabelledText | TaggedWords | Refused]:
-    return [LabelledText(("The Cat's new, it runs!", "black cat"), place % 2, None, place) for place in range(count)]
+def rows(count: int) -> list[LabeledText | TaggedWords | Rejected]:
+    return [LabeledText(("The Cat's new, it runs!", "black cat"), index % 2, None, index) for index in range(count)]
 
 
 def texts(found: object) -> tuple[str, ...]:
-    assert isinstance(found, LabelledText)
+    assert isinstance(found, LabeledText)
     return found.texts
 
 
 def test_words_of_a_dictionary_are_replaced_and_nothing_else_is() -> None:
-    (found,) = switched(rows(1), config(), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS, seed=1)
-    assert found == LabelledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
+    (found,) = code_switch(rows(1), config(), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS, seed=1)
+    assert found == LabeledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
 
 
 def test_languages_and_translations_are_drawn_and_answers_stay() -> None:
     """Each of two languages for about half of the words, whatever rows are beside a row."""
-    found = list(switched(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=1))
+    found = list(code_switch(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=1))
     cats = [texts(one)[1].split()[1] for one in found]
     assert set(cats) == {"Katze", "chat"}
     assert 150 < cats.count("chat") < 250
     assert {texts(one)[1].split()[0] for one in found} == {"schwarz", "dunkel", "black"}
-    assert [one.label for one in found if isinstance(one, LabelledText)] == [0, 1] * 200
-    assert list(switched(rows(400)[7:9], config(), [GERMAN, FRENCH], TEXTS, seed=1)) == found[7:9]
-    assert list(switched(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=2)) != found
+    assert [one.label for one in found if isinstance(one, LabeledText)] == [0, 1] * 200
+    assert list(code_switch(rows(400)[7:9], config(), [GERMAN, FRENCH], TEXTS, seed=1)) == found[7:9]
+    assert list(code_switch(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=2)) != found
 
 
 def test_rates_are_those_of_rows_and_of_words() -> None:
     every: Dictionary = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
-    found = [texts(one) for one in switched(rows(500), config(0.4, 0.7), [every], TEXTS, seed=3)]
+    found = [texts(one) for one in code_switch(rows(500), config(0.4, 0.7), [every], TEXTS, seed=3)]
     changed = [one for one in found if one != texts(rows(1)[0])]
     assert 160 < len(changed) < 240
     share = sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed))
@@ -58,8 +58,10 @@ def test_rates_are_those_of_rows_and_of_words() -> None:
 
 def test_the_words_of_a_translation_have_the_class_of_its_word() -> None:
     given = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc")
-    refused = Refused("fields", 5)
-    found = list(switched([given, refused], config(), [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS, seed=1))
+    refused = Rejected("fields", 5)
+    found = list(
+        code_switch([given, refused], config(), [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS, seed=1)
+    )
     assert found == [TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"), refused]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tasks.labeled_rows import LabelledRows
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskFacts
+from clozeline.pipeline.tasks.labeled_rows import LabeledRows
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -17,17 +17,17 @@ NUMBERS = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> LabelledRows:
+def made(tmp_path: Path) -> LabeledRows:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    return LabelledRows(CLASSES, Form(FRAMES["bert"], 8), tokenizer, "corpus", "default/train.tsv")
+    return LabeledRows(CLASSES, Form(FRAMES["bert"], 8), tokenizer, "corpus", "default/train.tsv")
 
 
-def test_every_row_is_an_example_or_counted(made: LabelledRows) -> None:
+def test_every_row_is_an_example_or_counted(made: LabeledRows) -> None:
     texts = [
-        LabelledText(("a good film",), 1, None, 1),
-        Refused("fields", 2),
-        LabelledText(("\u0300",), 0, None, 3),
-        LabelledText(("a very bad film with no heart one dull plot",), 0, None, 4),
+        LabeledText(("a good film",), 1, None, 1),
+        Rejected("fields", 2),
+        LabeledText(("\u0300",), 0, None, 3),
+        LabeledText(("a very bad film with no heart one dull plot",), 0, None, 4),
     ]
     rows = made.rows(texts)
     assert made.counts == {
@@ -38,31 +38,31 @@ def test_every_row_is_an_example_or_counted(made: LabelledRows) -> None:
     assert sorted(rows.columns) == ["input_ids", "label"]
 
 
-def test_uids_follow_from_text_and_place_alone(made: LabelledRows) -> None:
-    texts = [LabelledText(("a film",), 0, None, place) for place in range(5)]
+def test_uids_follow_from_text_and_place_alone(made: LabeledRows) -> None:
+    texts = [LabeledText(("a film",), 0, None, index) for index in range(5)]
     rows = made.rows(texts)
     assert len(set(rows.fixed["uid"].tolist())) == 5
     again = made.rows(texts[3:4])
     assert again.fixed["uid"][0] in rows.fixed["uid"]
-    other = made.rows([LabelledText(("a good film",), 0, None, 3)])
+    other = made.rows([LabeledText(("a good film",), 0, None, 3)])
     assert other.fixed["uid"][0] not in rows.fixed["uid"]
     assert other.fixed["document_uid"].tobytes() == again.fixed["document_uid"].tobytes()
 
 
-def test_rows_are_in_the_order_of_their_hash(made: LabelledRows) -> None:
+def test_rows_are_in_the_order_of_their_hash(made: LabeledRows) -> None:
     """A file sorted by class gives blocks of both."""
-    texts = [LabelledText((f"a film {'good ' * (place % 3)}",), place // 50, None, place) for place in range(100)]
+    texts = [LabeledText((f"a film {'good ' * (index % 3)}",), index // 50, None, index) for index in range(100)]
     labels = made.rows(texts).columns["label"].values
     assert 15 < labels[:50].sum() < 35
     forward, backward = made.rows(texts), made.rows(texts[::-1])
     assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
 
 
-def test_pairs_have_segments_and_numbers(made: LabelledRows) -> None:
+def test_pairs_have_segments_and_numbers(made: LabeledRows) -> None:
     made.facts = NUMBERS
-    rows = made.rows([LabelledText(("a film", "one plot ."), None, 3.8, 1)])
-    assert [feature.name for feature in LabelledRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
+    rows = made.rows([LabeledText(("a film", "one plot ."), None, 3.8, 1)])
+    assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
-    assert [feature.name for feature in LabelledRows.features(NUMBERS, FRAMES["roberta"])] == ["input_ids", "target"]
+    assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES["roberta"])] == ["input_ids", "target"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.tasks.pair_rows import PairRows
-from clozeline.pipeline.tasks.readers import LabelledText, TaskFacts
+from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -20,7 +20,7 @@ def test_both_texts_have_a_frame_of_their_own(tmp_path: Path) -> None:
     kind = PairRows(FACTS, Form(FRAMES["bert"], 8), words, "corpus", "f")
     short, long = "a film", "not a good film with one plot very"
     rows = kind.rows([
-        LabelledText((short, long), None, 4.5, 0), LabelledText(("a", "\u0300"), None, 1.0, 1)
+        LabeledText((short, long), None, 4.5, 0), LabeledText(("a", "\u0300"), None, 1.0, 1)
     ])  # fmt: skip
     first, second = (one.ids.tolist() for one in words.encode([short, long]))
     (row,) = rows

@@ -13,7 +13,7 @@ from tests.pipeline.task_files import write_vocabulary
 
 def test_texts_and_special_tokens_keep_their_order(tmp_path: Path) -> None:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    parts = [Part("a film"), Part("sep", special=True), Part("[SEP] bad", learnt=True)]
+    parts = [Part("a film"), Part("sep", special=True), Part("[SEP] bad", is_target=True)]
     encodings = tokenizer.encode([part.text for part in parts if not part.special])
     first, end, last = part_ids(parts, encodings, tokenizer.vocabulary)
     assert (first.tolist(), end.tolist()) == (encodings[0].ids.tolist(), [3])

@@ -10,12 +10,12 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.passes import open_reader
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, facts_of
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, facts_of
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
-STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * place}\t{place}\n" for place in range(6))
+STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * index}\t{index}\n" for index in range(6))
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
 
 
@@ -27,14 +27,14 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path: Path) -> None:
     apart = pairs("glue", 4.0, task="stsb")
     items = items_of(apart, written(tmp_path, STSB, "s.tsv"))
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
-    learnt = [apart.learnt(item) for item in items]
-    assert [isinstance(item, Refused) and item.reason for item in learnt] == ["not_alike"] * 4 + [False] * 2
+    learnt = [apart.select_for_training(item) for item in items]
+    assert [isinstance(item, Rejected) and item.reason for item in learnt] == ["not_alike"] * 4 + [False] * 2
     facts = apart.facts
     assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
     inferred = pairs("glue", "entailment", task="mnli")
     items = items_of(inferred, written(tmp_path, MNLI, "m.tsv"))
-    assert items[:2] == [LabelledText(("a", "b"), None, 0.0, 1), LabelledText(("c", "d"), None, 1.0, 2)]
-    assert isinstance(items[2], Refused)
+    assert items[:2] == [LabeledText(("a", "b"), None, 0.0, 1), LabeledText(("c", "d"), None, 1.0, 2)]
+    assert isinstance(items[2], Rejected)
     assert (inferred.facts.alike, inferred.facts.labels) == (1.0, ())
     table = "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n"
     for alike in ("1", 1.0):
@@ -47,7 +47,7 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
     apart = pairs("bitext", None, source="en", target="de", prefix="translate: ")
     written(tmp_path, "Hallo!\nJa.\n", "train.de")
     items = items_of(apart, written(tmp_path, "Hello!\nYes.\n", "train.en"))
-    assert items == [LabelledText(("Hello!", "Hallo!"), None, 1.0, 0), LabelledText(("Yes.", "Ja."), None, 1.0, 1)]
+    assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 0), LabeledText(("Yes.", "Ja."), None, 1.0, 1)]
     assert apart.facts.metrics == ("accuracy",)
     chats = items_of(
         pairs("instructions", None, template={"user": "{content}", "assistant": "{content}"}),

@@ -12,7 +12,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, shortened
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
 
@@ -32,12 +32,12 @@ def popped(lengths: list[int], room: int) -> list[int]:
 
 @given(SIZES, SIZES, SIZES)
 def test_longest_first(first: int, second: int, room: int) -> None:
-    assert shortened([first, second], room) == popped([first, second], room)
+    assert truncate_lengths([first, second], room) == popped([first, second], room)
 
 
 def test_one_text_is_cut_at_its_end() -> None:
-    assert shortened([7], 5) == [5]
-    assert shortened([3], 5) == [3]
+    assert truncate_lengths([7], 5) == [5]
+    assert truncate_lengths([3], 5) == [3]
 
 
 @pytest.mark.parametrize(

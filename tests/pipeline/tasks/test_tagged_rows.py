@@ -12,7 +12,7 @@ import pytest
 
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Row, Rows
-from clozeline.pipeline.tasks.readers import Refused, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.tagged_rows import TaggedRows
 from clozeline.pipeline.tasks.task_rows import Form
@@ -45,9 +45,9 @@ def record(row: Row) -> dict[str, Any]:
     return found
 
 
-def sentence(seed: int, place: int, words: int) -> TaggedWords:
-    draw = random.Random(f"{seed} {place}")
-    return TaggedWords(tuple(draw.choices(WORDS, k=words)), tuple(draw.choices(range(3), k=words)), place)
+def sentence(seed: int, index: int, words: int) -> TaggedWords:
+    draw = random.Random(f"{seed} {index}")
+    return TaggedWords(tuple(draw.choices(WORDS, k=words)), tuple(draw.choices(range(3), k=words)), index)
 
 
 def test_the_first_token_of_a_word_has_its_tag(tokenizer: Tokenizer) -> None:
@@ -66,7 +66,7 @@ def test_the_first_token_of_a_word_has_its_tag(tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_equal_words_encoded_alone(tokenizer: Tokenizer, seed: int) -> None:
-    items = [sentence(seed, place, 1 + place % 7) for place in range(20)]
+    items = [sentence(seed, index, 1 + index % 7) for index in range(20)]
     _, rows = made(tokenizer, items)
     by_place = {tuple(record(row)["words"]): row for row in rows}
     for item in items:
@@ -84,12 +84,12 @@ def test_rows_equal_words_encoded_alone(tokenizer: Tokenizer, seed: int) -> None
 @pytest.mark.parametrize(("length", "stride"), [(9, None), (9, 7), (12, 2), (8, 30)])
 def test_long_sentences_become_windows(tokenizer: Tokenizer, length: int, stride: int | None) -> None:
     """Their own words, put together by `first`, are the sentence; windows begin and end between words."""
-    items = [sentence(1, place, 30) for place in range(12)]
+    items = [sentence(1, index, 30) for index in range(12)]
     kind, rows = made(tokenizer, items, length, stride)
     assert kind.counts["windows"] == len(rows) - 12 > 12
     assert kind.counts["truncated"] == 0
     for item in items:
-        uid = document_uid("corpus", "default/train.txt", "row", item.place)
+        uid = document_uid("corpus", "default/train.txt", "row", item.index)
         windows = [row for row in rows if row.fixed["document_uid"].tobytes() == uid]
         windows.sort(key=lambda row: record(row)["first"])
         assert [word for row in windows for word in record(row)["words"]] == list(item.words)
@@ -126,7 +126,7 @@ def test_words_in_running_text_keep_their_space(tmp_path: Path) -> None:
 
 
 def test_every_row_is_an_example_or_counted(tokenizer: Tokenizer) -> None:
-    items = [TaggedWords(("to",), (0,), 0), Refused("fields", 1), TaggedWords(("\u200d", "\u200d"), (0, 0), 2)]
+    items = [TaggedWords(("to",), (0,), 0), Rejected("fields", 1), TaggedWords(("\u200d", "\u200d"), (0, 0), 2)]
     kind, rows = made(tokenizer, items)
     assert kind.counts["rows_in"] == 3
     assert kind.counts["examples"] == len(rows) == 1

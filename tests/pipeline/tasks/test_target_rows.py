@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clozeline.pipeline.tasks.readers import Refused, SourceTarget, TaskFacts
+from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import Frame
 from clozeline.pipeline.tasks.target_rows import TargetRows
 from clozeline.pipeline.tasks.task_rows import Form
@@ -21,7 +21,7 @@ def test_both_texts_end(tmp_path: Path) -> None:
     kind = TargetRows(FACTS, Form(ENDING, 4), tokenizer, "corpus", "f")
     items = [
         SourceTarget("good film", ("dull", "bad"), "a ", 0), SourceTarget("film", ("a very good plot .",), "", 1),
-        SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Refused("fields", 4),
+        SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Rejected("fields", 4),
     ]  # fmt: skip
     rows = kind.rows(items)
     words = {json.loads(row["record"].tobytes())["source"]: row for row in rows}

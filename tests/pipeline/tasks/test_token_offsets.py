@@ -35,8 +35,8 @@ def test_spans_equal_a_slow_loop(seed: int) -> None:
     found = token_spans(text, np.array(starts))
     slow = slow_spans(text, starts)
     assert [text[start:end] for start, end in found.tolist()] == [text[start:end] for start, end in slow]
-    filled = [place for place, (start, end) in enumerate(slow) if start < end]
-    assert found[filled].tolist() == [slow[place] for place in filled]
+    filled = [index for index, (start, end) in enumerate(slow) if start < end]
+    assert found[filled].tolist() == [slow[index] for index in filled]
 
 
 def test_no_tokens() -> None:

@@ -16,9 +16,9 @@ from tests.pipeline.task_files import SPECIALS, WORDS
 
 FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
 EOS = len(SPECIALS)
-END = Part("eos", special=True, learnt=True)
+END = Part("eos", special=True, is_target=True)
 TWO = Dialogue(
-    (Part("a film"), Part(" good [EOS] plot", learnt=True), END, Part("very"), Part("bad", learnt=True), END),
+    (Part("a film"), Part(" good [EOS] plot", is_target=True), END, Part("very"), Part("bad", is_target=True), END),
     "a film",
     0,
 )
@@ -42,19 +42,19 @@ def test_the_loss_is_on_the_answers_alone(words: Tokenizer) -> None:
     (row,) = list(kind.rows([TWO]))
     parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
              (ids(words, "very"), False), (ids(words, "bad"), True), ([EOS], True)]  # fmt: skip
-    expected = [(token, learnt) for tokens, learnt in parts for token in tokens]
+    expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
     assert EOS not in ids(words, "good [EOS] plot")
     assert row["input_ids"].tolist() == [token for token, _ in expected]
-    assert row["label_positions"].tolist() == [place for place, (_, learnt) in enumerate(expected) if learnt]
-    assert row["label_ids"].tolist() == [token for token, learnt in expected if learnt]
+    assert row["label_positions"].tolist() == [index for index, (_, is_target) in enumerate(expected) if is_target]
+    assert row["label_ids"].tolist() == [token for token, is_target in expected if is_target]
     assert json.loads(row["record"].tobytes()) == {"source": "a film good [EOS] plotvery", "targets": ["bad"]}
     assert kind.counts["notes"] == {"labels": len(row["label_ids"])}
 
 
 def test_a_row_loses_its_end_and_counts_it(words: Tokenizer) -> None:
     kind = TurnRows(FACTS, Form(FRAMES["gpt"], 8), words, "corpus", "f")
-    long = Dialogue((Part("a film with no heart . one plot"), Part("bad", learnt=True), END), "a", 1)
-    empty = Dialogue((Part("a"), Part("\u0300", learnt=True), END), "a", 2)
+    long = Dialogue((Part("a film with no heart . one plot"), Part("bad", is_target=True), END), "a", 1)
+    empty = Dialogue((Part("a"), Part("\u0300", is_target=True), END), "a", 2)
     (row,) = list(kind.rows([TWO, long, empty]))
     assert len(row["input_ids"]) == 8
     assert kind.counts["refused"] == {"too_long": 1, "no_tokens": 1}

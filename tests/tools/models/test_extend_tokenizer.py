@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Library
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.registry import find
 from clozeline.tools.models.extend_tokenizer import main
 
@@ -29,7 +29,7 @@ def trained(folder: Path, kind: str) -> Path:
         import_tokenizer(folder / "published" / "tokenizer.json", folder / "base")
         return folder / "base"
     found = find("clozeline.pipeline.tokenize.tokenizers", kind)
-    room = len(reserved_pieces(16)) + (40 if kind == "wordpiece" else 256)
+    room = len(special_pieces(16)) + (40 if kind == "wordpiece" else 256)
     tokenizer = found.train([*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base")
     save_tokenizer(tokenizer, kind, folder / "base")
     return folder / "base"

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.startup.source_tokenizer import OtherTokenizer, compare_tokenizers
@@ -59,7 +59,7 @@ def test_further_tokens_are_said(tmp_path: Path) -> None:
 def test_the_parts_of_further_pieces(tmp_path: Path) -> None:
     """The text of a merged piece was two pieces; a special token, and half of a character, have no text."""
     texts, there = ["low lower lowest é"] * 9, tmp_path / "model" / "tokenizer"
-    size = len(reserved_pieces(16)) + 256 + 2
+    size = len(special_pieces(16)) + 256 + 2
     trained = ByteBpe.train(texts, ByteBpe.Options(size=size), there)
     save_tokenizer(trained, "byte_bpe", there)
     low, rest = trained.encode([" low"])[0].ids.tolist(), trained.encode(["er"])[0].ids.tolist()

@@ -16,9 +16,9 @@ from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.labeled_rows import LabelledRows
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskFacts, TaskReader
-from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.pipeline.tasks.labeled_rows import LabeledRows
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskReader
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.registry import find
@@ -32,7 +32,7 @@ _CORPUS = "pseudo"
 class Judged:
     """A text, the number of the class that a model gives to it, and its probability."""
 
-    item: LabelledText
+    item: LabeledText
     label: int
     probability: float
 
@@ -45,7 +45,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
     return reader
 
 
-def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabelledText], dict[str, int]]:
+def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[str, int]]:
     """Return the texts of the lines of a file, and how many lines have none, by reason.
 
     Args:
@@ -57,22 +57,22 @@ def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabelledText], dict[s
     """
     items, refused = [], Counter[str]()
     for place, line in text_lines(path, Limits()):
-        texts = [] if isinstance(line, Refused) else [text.strip() for text in line.split("\t")]
-        if isinstance(line, Refused):
+        texts = [] if isinstance(line, Rejected) else [text.strip() for text in line.split("\t")]
+        if isinstance(line, Rejected):
             refused[line.reason] += 1
         elif len(texts) != facts.texts:
             refused["fields"] += 1
         elif not all(texts):
             refused["empty_text"] += 1
         else:
-            items.append(LabelledText(tuple(texts), None, None, place))
+            items.append(LabeledText(tuple(texts), None, None, place))
     if not items:
         texts_said = "a text a line" if facts.texts == 1 else "two texts a line, with a tab between them"
         raise ConfigurationError(f"input: {path}: expected {texts_said}, got none: {dict(refused)}; give another file")
     return items, dict(refused)
 
 
-def judge(opened: TaskRun, items: Sequence[LabelledText]) -> tuple[list[Judged], int]:
+def judge(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Judged], int]:
     """Return the class of each text in their order, and the number of texts without tokens, which have none.
 
     Args:
@@ -83,16 +83,16 @@ def judge(opened: TaskRun, items: Sequence[LabelledText]) -> tuple[list[Judged],
     assert manifest.objective is not None, "a set of examples"
     options = manifest.objective.options
     form = Form(FRAMES[options["frame"]], options["max_length"])
-    kind = LabelledRows(opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS)
-    rows = kind.rows([LabelledText(one.texts, 0, None, one.place) for one in items])  # a class that is not read
+    kind = LabeledRows(opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS)
+    rows = kind.rows([LabeledText(one.texts, 0, None, one.index) for one in items])  # a class that is not read
     model = opened.trained.model
     found = predict_share(model, opened.train, rows, opened.head, 0, 1, _most_probable) if len(rows) else {}
-    places = {document_uid(_CORPUS, _CORPUS, "row", one.place): one for one in items}
+    places = {document_uid(_CORPUS, _CORPUS, "row", one.index): one for one in items}
     judged = [
         Judged(places[rows.fixed["document_uid"][row].tobytes()], label, probability)
         for row, (label, probability) in found.items()
     ]
-    return sorted(judged, key=lambda one: one.item.place), len(items) - len(judged)
+    return sorted(judged, key=lambda one: one.item.index), len(items) - len(judged)
 
 
 def _most_probable(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Refused, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.registry import choose
 
 __all__ = ["items_of", "published", "reader_of", "reasons", "with_data", "written"]
@@ -36,7 +36,7 @@ def written(folder: Path, text: str | bytes, name: str = "rows.txt") -> Path:
 
 
 def reasons(items: list[Any]) -> dict[str, int]:
-    return dict(Counter(item.reason for item in items if isinstance(item, Refused)))
+    return dict(Counter(item.reason for item in items if isinstance(item, Rejected)))
 
 
 def published(relative: str) -> Path:

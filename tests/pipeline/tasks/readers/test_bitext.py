@@ -17,7 +17,7 @@ def test_lines_of_two_files(tmp_path: Path) -> None:
     items = items_of(reader, path)
     assert items[0] == SourceTarget("Hello!", ("Hallo!",), "to German: ", 0)
     assert reasons(items) == {"empty_text": 2, "bad_utf8": 1, "unaligned": 1}
-    assert [item.place for item in items] == list(range(5))
+    assert [item.index for item in items] == list(range(5))
     assert reader.companions(path) == (target,)
     assert reader.facts.metrics == ("bleu", "chrf")
     with pytest.raises(ConfigurationError, match=r"expected the file train\.de with the targets"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Refused, TaggedWords
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 CONLL = """-DOCSTART- -X- -X- O
@@ -37,7 +37,7 @@ def test_the_original_layout(tmp_path: Path) -> None:
     items = items_of(reader, path)
     assert tagged(items, reader) == [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]
     assert [item.group for item in items] == ["document 1", "document 1", "document 2"]
-    assert [item.place for item in items] == [2, 5, 9]
+    assert [item.index for item in items] == [2, 5, 9]
     assert reader.facts.labels == ("O", *(f"{mark}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for mark in "BI"))
     assert reader.facts.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
 
@@ -67,7 +67,7 @@ def test_refused_sentences(tmp_path: Path) -> None:
     items = items_of(reader_of("conll"), written(tmp_path, text))
     assert reasons(items) == {"fields": 1, "bad_label": 2, "bad_utf8": 1}
     assert [item.words for item in items if isinstance(item, TaggedWords)] == [('"',), ("Bob",)]
-    assert items_of(reader_of("conll", prefix="en:"), written(tmp_path, "en:\tO\n")) == [Refused("empty_word", 0)]
+    assert items_of(reader_of("conll", prefix="en:"), written(tmp_path, "en:\tO\n")) == [Rejected("empty_word", 0)]
 
 
 @pytest.mark.parametrize(

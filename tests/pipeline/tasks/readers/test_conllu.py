@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Refused, TaggedWords
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 
@@ -44,7 +44,7 @@ def test_refused_sentences(tmp_path: Path) -> None:
     items = items_of(reader_of("conllu"), written(tmp_path, text))
     assert reasons(items) == {"bad_label": 1, "fields": 2, "no_words": 2, "empty_word": 1}
     assert [item.words for item in items if isinstance(item, TaggedWords)] == [("a",), ("b",)]
-    assert [item.place for item in items if isinstance(item, Refused)] == [2, 4, 6, 8, 10, 12]
+    assert [item.index for item in items if isinstance(item, Rejected)] == [2, 4, 6, 8, 10, 12]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import LabelledText, Refused, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
 from clozeline.registry import choose
 
@@ -49,7 +49,7 @@ def reader(task: str) -> TaskReader:
     return choose("clozeline.pipeline.tasks.readers", {"name": "glue", "task": task}).build(Limits())
 
 
-def rows_of(task: str, text: str, tmp_path: Path) -> tuple[str, list[LabelledText | Refused]]:
+def rows_of(task: str, text: str, tmp_path: Path) -> tuple[str, list[LabeledText | Rejected]]:
     path = tmp_path / "rows.tsv"
     path.write_text(text, encoding="utf-8", newline="")
     opened = reader(task)
@@ -82,18 +82,18 @@ def test_official_test_files_have_no_labels(tmp_path: Path, task: str) -> None:
     header = ["index", "sentence"] if task == "cola" else ["index", *(name for name in header if name in texts)]
     layout, rows = rows_of(task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path)
     assert layout == "official test"
-    assert rows == [Refused("no_label", 1)]
+    assert rows == [Rejected("no_label", 1)]
 
 
 def test_the_mark_of_cola_is_never_a_text(tmp_path: Path) -> None:
     _, rows = rows_of("cola", "gj04\t0\tMARK\tWrong.\ngj04\t1\t\tRight.\n", tmp_path)
-    assert rows == [LabelledText(("Wrong.",), 0, None, 0), LabelledText(("Right.",), 1, None, 1)]
+    assert rows == [LabeledText(("Wrong.",), 0, None, 0), LabeledText(("Right.",), 1, None, 1)]
 
 
 def test_other_layouts_and_what_they_mean(tmp_path: Path) -> None:
     assert rows_of("sst2", "no header\t1\nnone\t0", tmp_path) == (
         "sentences without header",
-        [LabelledText(("no header",), 1, None, 0), LabelledText(("none",), 0, None, 1)],
+        [LabeledText(("no header",), 1, None, 0), LabeledText(("none",), 0, None, 1)],
     )
     layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
     assert layout == "export with numbers"
@@ -127,8 +127,8 @@ def test_exports_of_hugging_face(tmp_path: Path, task: str, form: str) -> None:
     _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
     first = len(lines) - 3
     texts, facts = tuple(fields.values()), reader(task).facts
-    expected = LabelledText(texts, None, label, first) if task == "stsb" else LabelledText(texts, label, None, first)
-    assert found == [expected, Refused("no_label", first + 1), Refused("bad_label", first + 2)]
+    expected = LabeledText(texts, None, label, first) if task == "stsb" else LabeledText(texts, label, None, first)
+    assert found == [expected, Rejected("no_label", first + 1), Rejected("bad_label", first + 2)]
     assert facts.labels == NAMES.get(task, facts.labels)
     assert "the column label holds '9'" in found[2].detail
     assert f"tasks.reader.task={task}" in found[2].detail
@@ -157,15 +157,15 @@ def test_a_broken_first_line_of_json_is_named(tmp_path: Path) -> None:
 def test_rows_that_are_refused(tmp_path: Path, task: str, line: str, reason: str) -> None:
     layout, rows = rows_of(task, OFFICIAL[task][0] + line + "\n", tmp_path)
     assert layout == "official"
-    assert isinstance(rows[0], LabelledText)
-    assert rows[1:] == [Refused(reason, 2)]
+    assert isinstance(rows[0], LabeledText)
+    assert rows[1:] == [Rejected(reason, 2)]
     assert reason in reader(task).reasons
 
 
 def test_mnli_without_a_gold_label(tmp_path: Path) -> None:
     text = OFFICIAL["mnli"][0]
     _, rows = rows_of("mnli", text + text.splitlines()[1].replace("contradiction", "-") + "\n", tmp_path)
-    assert rows[1] == Refused("bad_label", 2)
+    assert rows[1] == Rejected("bad_label", 2)
 
 
 def test_a_file_of_another_task_is_refused(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_rows_that_are_written_are_read_again(tmp_path: Path, task: str) -> None
     """Each class in turn, and a text with a quote and with white space that a table cannot hold."""
     kind = reader(task)
     first = ['a "plane', "no\ttab\nhere"][: kind.facts.texts]
-    items = [LabelledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))]
-    layout, rows = rows_of(task, "\n".join(kind.written(items)) + "\n", tmp_path)
+    items = [LabeledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))]
+    layout, rows = rows_of(task, "\n".join(kind.format_lines(items)) + "\n", tmp_path)
     texts = tuple(" ".join(text.split()) for text in first)
     assert layout == "official"
     assert [(row.texts, row.label) for row in rows] == [(texts, item.label) for item in items]
@@ -212,4 +212,4 @@ def test_rows_that_are_written_are_read_again(tmp_path: Path, task: str) -> None
 
 def test_numbers_are_not_written() -> None:
     with pytest.raises(ConfigurationError, match="no layout of classes that can be written"):
-        list(reader("stsb").written([]))
+        list(reader("stsb").format_lines([]))

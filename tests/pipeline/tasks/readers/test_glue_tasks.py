@@ -24,4 +24,4 @@ def test_classes_and_metrics() -> None:
 def test_every_cell_means_a_class_of_the_task() -> None:
     for task in GLUE_TASKS.values():
         for layout in task.layouts:
-            assert not layout.labelled or {number for _, number in layout.cells} == set(range(len(task.facts.labels)))
+            assert not layout.has_labels or {number for _, number in layout.cells} == set(range(len(task.facts.labels)))

@@ -20,17 +20,17 @@ def test_a_dialogue_is_written_in_its_template(tmp_path: Path) -> None:
     text = said(("system", "Be short."), ("user", "2 + 2?"), ("assistant", "4"), ("user", "{eos}?"),
                 ("assistant", "</s> {content}"), ("user", "Thanks."))  # fmt: skip
     (item,) = items_of(reader_of("instructions"), written(tmp_path, text))
-    end = Part("eos", special=True, learnt=True)
+    end = Part("eos", special=True, is_target=True)
     assert item.parts == (
         Part("Be short."), Part("\n"), Part("User:"), Part(" 2 + 2?"), Part("\n"), Part("Assistant:"),
-        Part(" 4", learnt=True), end, Part("\n"), Part("User:"), Part(" {eos}?"), Part("\n"), Part("Assistant:"),
-        Part(" </s> {content}", learnt=True), end,
+        Part(" 4", is_target=True), end, Part("\n"), Part("User:"), Part(" {eos}?"), Part("\n"), Part("Assistant:"),
+        Part(" </s> {content}", is_target=True), end,
     )  # fmt: skip
     assert item.answers == (
         ("Be short.\nUser: 2 + 2?\nAssistant:", ("4",)),
         ("Be short.\nUser: 2 + 2?\nAssistant: 4\nUser: {eos}?\nAssistant:", ("</s> {content}",)),
     )
-    assert (item.compared, item.place) == (("Be short.",), 0)
+    assert (item.overlap_texts, item.index) == (("Be short.",), 0)
 
 
 def test_other_names_and_another_template(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_other_names_and_another_template(tmp_path: Path) -> None:
     (item,) = items_of(reader, written(tmp_path, line))
     sep = Part("sep", special=True)
     assert item.parts == (
-        Part("cls", special=True), Part("Hi"), sep, Part("Hello", learnt=True), Part(" (end)"),
-        Part("sep", special=True, learnt=True),
+        Part("cls", special=True), Part("Hi"), sep, Part("Hello", is_target=True), Part(" (end)"),
+        Part("sep", special=True, is_target=True),
     )  # fmt: skip
     assert reader.facts.metrics == ("bleu",)
 

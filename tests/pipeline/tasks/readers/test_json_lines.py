@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Refused
+from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.tasks.readers._json_lines import field_of, json_objects, require_fields, texts_in
 from tests.pipeline.tasks.readers.reading import written
 
@@ -14,8 +14,8 @@ from tests.pipeline.tasks.readers.reading import written
 def test_every_line_is_an_object_or_refused(tmp_path: Path) -> None:
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
     found = list(json_objects(written(tmp_path, text), Limits()))
-    assert [place for place, _ in found] == list(range(7))
-    assert [one.reason if isinstance(one, Refused) else dict(one) for _, one in found] == [
+    assert [index for index, _ in found] == list(range(7))
+    assert [one.reason if isinstance(one, Rejected) else dict(one) for _, one in found] == [
         {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
     ]  # fmt: skip
 

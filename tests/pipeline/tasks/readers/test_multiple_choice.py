@@ -50,7 +50,7 @@ def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
     assert [getattr(item, "reason", None) for item in items] == [
         None, "blank_line", "bad_utf8", "no_label", None, "unaligned",
     ]  # fmt: skip
-    assert [item.place for item in items] == list(range(6))
+    assert [item.index for item in items] == list(range(6))
 
 
 def test_files_of_another_layout(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.carved_splits import without
-from clozeline.pipeline.tasks.readers import Question, Refused
+from clozeline.pipeline.tasks.group_split import exclude_overlaps
+from clozeline.pipeline.tasks.readers import Question, Rejected
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 
@@ -27,7 +27,7 @@ def test_questions(tmp_path: Path) -> None:
     assert reader.open(path).layout.name == "SQuAD 1.1"
     item = Question("Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"),), "1", 0, "article Ada")
     assert items_of(reader, path) == [item]
-    assert item.compared == (item.context,)
+    assert item.overlap_texts == (item.context,)
     assert reader.facts.unanswerable is False
 
 
@@ -56,7 +56,7 @@ def test_questions_without_an_answer(tmp_path: Path) -> None:
     ids=["place", "negative", "blank", "key", "question", "answers", "answer", "context"],
 )
 def test_refused_questions(tmp_path: Path, question: dict[str, Any], context: Any, reason: str) -> None:
-    assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [Refused(reason, 0)]
+    assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [Rejected(reason, 0)]
 
 
 @pytest.mark.parametrize("text", ['{"data": []}', "[1]", '{"data": [1]}', '{"data": 3}'])
@@ -84,7 +84,7 @@ def test_articles_of_both_sets_are_excluded() -> None:
     """All 9 articles of the part of SQuAD are among the 48 of XQuAD: 39 are left."""
     items = items_of(reader_of("squad"), published("squad/xquad.en.json.zst"))
     part = items_of(reader_of("squad", unanswerable=True), published("squad/squad_v2_dev_part.json.zst"))
-    left = [item for item in without(items, part) if isinstance(item, Question)]
+    left = [item for item in exclude_overlaps(items, part) if isinstance(item, Question)]
     assert len({item.group for item in items}) == 48
     assert len({item.group for item in left}) == 39
     assert not {item.context for item in left} & {item.context for item in part}

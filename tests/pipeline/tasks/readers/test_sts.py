@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabelledText
+from clozeline.pipeline.tasks.readers import LabeledText
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 
@@ -19,7 +19,7 @@ def test_the_benchmark_of_its_authors(tmp_path: Path) -> None:
              benchmark("1.0", " "), "a\tb\n"]  # fmt: skip
     items = items_of(reader_of("sts"), written(tmp_path, "".join(lines), "sts-train.csv"))
     assert items[:2] == [
-        LabelledText(('A "plane".', "It flies."), None, 5.0, 0), LabelledText(("a", "b"), None, 3.8, 1)
+        LabeledText(('A "plane".', "It flies."), None, 5.0, 0), LabeledText(("a", "b"), None, 3.8, 1)
     ]  # fmt: skip
     assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 1}
 
@@ -32,8 +32,8 @@ def test_the_subsets_of_a_year_are_one_list(tmp_path: Path) -> None:
     written(tmp_path, "2.25\n", "STS.gs.answers.txt")
     reader = reader_of("sts", task="sts12", subsets=["answers", "MSRpar"])
     items = items_of(reader, first)
-    assert [item for item in items if isinstance(item, LabelledText)] == [
-        LabelledText(("h", "i"), None, 2.25, 0), LabelledText(("a", "b"), None, 4.0, 1)
+    assert [item for item in items if isinstance(item, LabeledText)] == [
+        LabeledText(("h", "i"), None, 2.25, 0), LabeledText(("a", "b"), None, 4.0, 1)
     ]  # fmt: skip
     assert reasons(items) == {"no_label": 1, "bad_label": 1, "fields": 1, "unaligned": 1}
     assert [path.name for path in reader.companions(first)] == [
@@ -51,7 +51,7 @@ def test_the_pairs_of_a_subset_belong_together(tmp_path: Path) -> None:
         first = written(tmp_path, pairs, f"STS.input.{name}.txt")
         written(tmp_path, "1\n" * pairs.count("\n"), f"STS.gs.{name}.txt")
     reader = reader_of("sts", subsets=["one", "two"], average="mean")
-    assert [item.place for item in items_of(reader, first)] == [0, 0, 1]
+    assert [item.index for item in items_of(reader, first)] == [0, 0, 1]
     assert reader.facts.metrics == ("mean_spearman", "mean_pearson")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, LabelledText, Question, Refused
+from clozeline.pipeline.tasks.readers import Choices, LabeledText, Question, Rejected
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 WSC = {"text": "Mark told Pete lies, which Pete had in his book . He was cross.", "label": True,
@@ -31,7 +31,7 @@ def test_pairs_with_a_class(tmp_path: Path, task: str) -> None:
              {"label": row["label"]}]  # fmt: skip
     reader = reader_of("superglue", task=task)
     items = items_of(reader, written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
-    assert items[0] == LabelledText(texts, label, None, 0)
+    assert items[0] == LabeledText(texts, label, None, 0)
     assert reasons(items) == {"bad_label": 1, "no_label": 1, "fields": 1}
     assert reader.facts.head == "classification"
 
@@ -44,7 +44,7 @@ def test_classes_may_be_numbers(tmp_path: Path, task: str) -> None:
     items = items_of(
         reader_of("superglue", task=task), written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines))
     )
-    assert items == [LabelledText(texts, label, None, 0), Refused("no_label", 1), Refused("bad_label", 2)]
+    assert items == [LabeledText(texts, label, None, 0), Rejected("no_label", 1), Rejected("bad_label", 2)]
     assert "the field label holds 7" in items[2].detail
 
 
@@ -80,12 +80,12 @@ def test_answers_share_the_number_of_their_question(tmp_path: Path) -> None:
     text = "".join(f"{json.dumps({'passage': passage})}\n" for passage in (first, second))
     items = items_of(reader_of("superglue", task="multirc"), written(tmp_path, text))
     assert items[:3] == [
-        LabelledText(("A passage.", "Who? Ada"), 1, None, 0, "passage 0"),
-        LabelledText(("A passage.", "Who? Bob"), 0, None, 0, "passage 0"),
-        LabelledText(("A passage.", "Why? So."), 1, None, 1, "passage 0"),
+        LabeledText(("A passage.", "Who? Ada"), 1, None, 0, "passage 0"),
+        LabeledText(("A passage.", "Who? Bob"), 0, None, 0, "passage 0"),
+        LabeledText(("A passage.", "Why? So."), 1, None, 1, "passage 0"),
     ]
     assert reasons(items) == {"bad_label": 1, "empty_text": 1}
-    assert [item.place for item in items[3:]] == [2, 2]
+    assert [item.index for item in items[3:]] == [2, 2]
 
 
 def test_the_two_rows_of_a_pair_share_its_number(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_two_rows_of_a_pair_share_its_number(tmp_path: Path) -> None:
     named = [{**line, "pair_id": pair} for line, pair in zip(lines, (7, 5, 7, 5), strict=True)]
     for rows, places in ((lines, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
         text = "".join(f"{json.dumps(row)}\n" for row in rows)
-        assert [item.place for item in items_of(reader_of("superglue", task="axg"), written(tmp_path, text))] == places
+        assert [item.index for item in items_of(reader_of("superglue", task="axg"), written(tmp_path, text))] == places
 
 
 def test_a_query_is_answered_by_places_of_the_passage(tmp_path: Path) -> None:

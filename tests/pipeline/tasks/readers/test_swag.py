@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Refused
+from clozeline.pipeline.tasks.readers import Choices, Rejected
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0", "ending1", "ending2",
@@ -41,11 +41,11 @@ def test_every_other_row_has_a_reason(tmp_path: Path) -> None:
     text += '7,v1,7,x,A,He,gold,a,b,c,d,"1\n'
     items = items_of(reader_of("swag"), written(tmp_path, text))
     assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 3}
-    assert [item.place for item in items if not isinstance(item, Refused)] == [1, 7]
+    assert [item.index for item in items if not isinstance(item, Rejected)] == [1, 7]
     test = table([row(0)[:-1]], COLUMNS[:-1])
     reader = reader_of("swag")
     file = reader.open(written(tmp_path, test))
-    assert not file.layout.labelled
+    assert not file.layout.has_labels
     assert reasons(list(reader.read(file))) == {"no_label": 1}
 
 

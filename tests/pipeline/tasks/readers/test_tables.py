@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Refused
-from clozeline.pipeline.tasks.readers._tables import TableLayout, found_layout, table_rows
+from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.tasks.readers._tables import TableLayout, detect_layout, table_rows
 
 HEADED = TableLayout(name="headed", texts=("a", "b"), label="y", cells=(("0", 0), ("1", 1)))
 BARE = TableLayout(name="bare", texts=("a",), label="y", cells=(("0", 0), ("1", 1)), columns=("a", "y"))
 
 
 def rows_of(path: Path) -> list[list[str] | str]:
-    return [row.reason if isinstance(row, Refused) else row for _, row in table_rows(path, Limits())]
+    return [row.reason if isinstance(row, Rejected) else row for _, row in table_rows(path, Limits())]
 
 
 @given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=2, max_size=4), min_size=1, max_size=6))
@@ -54,7 +54,7 @@ def test_layouts_are_found_by_what_the_first_line_shows(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     for text, name in (("y\tother\tb\ta\n", "headed"), ("some text\t1\n", "bare")):
         path.write_text(text, encoding="utf-8")
-        assert found_layout(path, [HEADED, BARE], Limits()).name == name
+        assert detect_layout(path, [HEADED, BARE], Limits()).name == name
 
 
 @pytest.mark.parametrize("text", ["a\ty\n", "text\t2\n", "a\tb\ty\ty\n", "text\n", "", "\n"])
@@ -62,7 +62,7 @@ def test_other_first_lines_are_refused_with_all_layouts(tmp_path: Path, text: st
     path = tmp_path / "t.tsv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"t\.tsv"):
-        found_layout(path, [HEADED, BARE], Limits())
+        detect_layout(path, [HEADED, BARE], Limits())
     if text.strip():
         with pytest.raises(ConfigurationError, match="headed: a header with a, b, y; bare: no header"):
-            found_layout(path, [HEADED, BARE], Limits())
+            detect_layout(path, [HEADED, BARE], Limits())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Refused, SourceTarget
+from clozeline.pipeline.tasks.readers import Rejected, SourceTarget
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 
@@ -15,7 +15,7 @@ def test_nested_fields_and_a_prefix(tmp_path: Path) -> None:
     reader = reader_of("text_to_text", source="translation.en", target="translation.de", prefix="to German: ")
     items = items_of(reader, written(tmp_path, line))
     assert items == [SourceTarget("Hello!", ("Hallo!", "Servus!"), "to German: ", 0)]
-    assert items[0].compared == ("Hello!",)
+    assert items[0].overlap_texts == ("Hello!",)
     assert (reader.facts.head, reader.facts.metrics) == ("lm", ("exact_match",))
 
 
@@ -25,7 +25,7 @@ def test_refused_lines(tmp_path: Path) -> None:
     text = b"\n".join(lines)
     items = items_of(reader_of("text_to_text"), written(tmp_path, text))
     assert reasons(items) == {"blank_line": 1, "fields": 4, "bad_utf8": 1, "empty_text": 1}
-    assert [item.place for item in items if isinstance(item, Refused)] == [1, 2, 3, 4, 5, 6, 7]
+    assert [item.index for item in items if isinstance(item, Rejected)] == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("text", ["", "a\tb\n", '{"source": "a"}\n', "[1]\n"], ids=["empty", "table", "field", "list"])

@@ -16,7 +16,7 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import Tokenise
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TokenizeDocuments
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
 from clozeline.registry import choose
 
@@ -89,7 +89,7 @@ def encode(
 ) -> Counts:
     runs = Exchange("runs", parts, shards)
     passes: list[Pass] = [
-        Tokenise(
+        TokenizeDocuments(
             "tokenise", parts, source, tokenizer, choose("clozeline.pipeline.text.sentences", "regex"), runs, SEED
         ),
         *runs.passes(),

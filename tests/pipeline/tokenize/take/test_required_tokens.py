@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tokenize.take.required_tokens import needed_roles, users_of
+from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 
 WHOLE = foreseen_vocabulary(1024, 0)
@@ -31,4 +31,4 @@ def rows(entry):
 def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
     poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
     recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
-    assert list(needed_roles(users_of(recipe), poor)) == needed
+    assert list(find_missing_roles(users_of(recipe), poor)) == needed

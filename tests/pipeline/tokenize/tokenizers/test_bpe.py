@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.bpe import Bpe
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters, slow_merge
 
@@ -33,7 +33,7 @@ def test_the_lectures_example(tmp_path):
     fewest=st.integers(1, 3),
 )
 def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
-    first, reserved = len(reserved_pieces(0)), reserved_pieces(0)
+    first, reserved = len(special_pieces(0)), special_pieces(0)
     words = [[*word, "_"] for text in texts for word in text.split() if "_" not in word]
     letters = slow_letters(words, room)
     words = [word for word in words if set(word) <= set(letters)]

@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     PieceTable,
     cut,
     fingerprint,
-    reserved_pieces,
+    special_pieces,
     training_texts,
 )
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
@@ -46,7 +46,7 @@ def test_no_document_decides_the_pieces_alone() -> None:
 
 def table(words: list[str]) -> PieceTable:
     """All bytes, then words, after the reserved pieces."""
-    names = [*reserved_pieces(2), *(f"<{byte}>" for byte in range(256)), *words]
+    names = [*special_pieces(2), *(f"<{byte}>" for byte in range(256)), *words]
     raw = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
     return PieceTable([None] * (len(names) - len(raw)) + raw, names)
 
@@ -55,7 +55,7 @@ def table(words: list[str]) -> PieceTable:
 @given(st.lists(st.lists(TEXT.filter(bool), max_size=6), max_size=4))
 def test_offsets_are_the_characters_that_hold_each_tokens_first_byte(texts: list[list[str]]) -> None:
     pieces = table(sorted({piece for text in texts for piece in text if len(piece) % 2}))
-    reserved = len(pieces.names) - len(pieces.bytes[len(reserved_pieces(2)) :])
+    reserved = len(pieces.names) - len(pieces.bytes[len(special_pieces(2)) :])
     ids, wanted = [], []
     for text in texts:
         tokens, starts, place = [], [], 0
@@ -78,7 +78,7 @@ def test_offsets_are_the_characters_that_hold_each_tokens_first_byte(texts: list
 @pytest.mark.parametrize(("tokens", "held"), [([0, 0], 2), ([], 0), ([0, 0, 0, 0], 4)])
 def test_lost_or_added_text_is_noticed(tokens: list[int], held: int) -> None:
     pieces = table([])
-    first = len(reserved_pieces(2))
+    first = len(special_pieces(2))
     good, bad = np.array([first + 97]), np.array([first + 97 + token for token in tokens], np.int64)
     with pytest.raises(IntegrityError, match=rf"text 1 of a batch has 3 bytes, its tokens stand for {held}; .*'abc'"):
         pieces.encodings(["a", "abc", "a"], [good, bad, good])
@@ -97,10 +97,10 @@ def test_the_vocabulary_knows_reserved_ids_and_word_starts() -> None:
     found = pieces.vocabulary("f" * 64)
     assert [found.specials[name] for name in SPECIALS] == list(range(len(SPECIALS)))
     assert (len(found.sentinels), list(found.modes)) == (SENTINELS, list(MODES))
-    assert found.special.tolist() == [True] * len(reserved_pieces(2)) + [False] * (256 + len(words))
+    assert found.special.tolist() == [True] * len(special_pieces(2)) + [False] * (256 + len(words))
     opens = dict(zip(words, found.word_start[-len(words) :].tolist(), strict=True))
     assert opens == {" the": True, "the": False, "\n": True, "中文": True, "é": False, "'s": False, "ภา": opens["ภา"]}
-    first = len(reserved_pieces(2))
+    first = len(special_pieces(2))
     openers = [byte for byte in range(256) if found.word_start[first + byte]]
     han = [0xE3, 0xE4, 0xE5, 0xE6, 0xE7, 0xE8, 0xE9, 0xF0]
     assert openers == [*(ord(space) for space in "\t\n\v\f\r\x1c\x1d\x1e\x1f "), *han], "most letters are Han there"

@@ -6,7 +6,7 @@ import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, bytes_of, converted
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, bytes_of, to_tokenizers
 from tests.pipeline.tokenize.published.published_files import NASTY, SPECIALS, corpus, sentencepiece_model
 
 MODELS = {
@@ -28,7 +28,7 @@ MODELS = {
 def test_ids_are_those_of_sentencepiece(tmp_path, name):
     path = sentencepiece_model(tmp_path, **MODELS[name])
     facts = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
-    ours, theirs = converted(facts, facts.pieces), sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ours, theirs = to_tokenizers(facts, facts.pieces), sentencepiece.SentencePieceProcessor(model_file=str(path))
     # Known to differ: literal special pieces and space marks, and accents that one character stacks.
     left_out = [*SPECIALS, "\u2581", "\u0323"]
     texts = [text for text in (*NASTY, *corpus(), "a(x)b (x)\nthe") if not any(piece in text for piece in left_out)]

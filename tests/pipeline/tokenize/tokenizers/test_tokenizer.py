@@ -141,11 +141,11 @@ def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
     assert len(text) > 3 * 65536
     pieces = text.split("\n")
     short = [f"\n{piece}" if number else piece for number, piece in enumerate(pieces)]
-    joined = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
+    join_pieces = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
     whole = tokenizer.encode([text])[0].ids
     # White space at the cuts may be split otherwise; words never are.
     visible = [
-        [tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode_part([i]).strip()] for ids in (whole, joined)
+        [tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode_part([i]).strip()] for ids in (whole, join_pieces)
     ]
     assert visible[0] == visible[1]
     check(tokenizer, ["x" * 200_000 + "  " + "y" * 70_000 + " " * 140_000])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._pieces import reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.wordpiece import WordPiece
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus, wordpiece
@@ -111,25 +111,25 @@ def test_ids_of_any_text_are_those_of_the_algorithm(case, text):
     lower_case=st.booleans(),
 )
 def test_trained_pieces_are_those_of_the_slow_learner(texts, room, fewest, lower_case):
-    reserved = reserved_pieces(0)
+    reserved = special_pieces(0)
     words = [
         [word[0], *(f"##{letter}" for letter in word[1:])] for text in texts for word in slow_words(text, lower_case)
     ]
     letters = slow_letters(words, room)
     words = [word for word in words if set(word) <= set(letters)]
-    merges = slow_learner(words, room - len(letters), fewest, joined, ())
+    merges = slow_learner(words, room - len(letters), fewest, join_pieces, ())
     options = WordPiece.Options(size=len(reserved) + room, reserved=0, min_frequency=fewest, lower_case=lower_case)
     with tempfile.TemporaryDirectory() as folder:
         WordPiece.train(texts, options, Path(folder))
         model = WordPiece.load(Path(folder))
-    wanted = list(dict.fromkeys([*reserved, *letters, *(joined(*pair) for pair in merges)]))
+    wanted = list(dict.fromkeys([*reserved, *letters, *(join_pieces(*pair) for pair in merges)]))
     assert [model.piece(token) for token in range(model.vocabulary.size)] == wanted
     pieces = {piece: number for number, piece in enumerate(wanted) if number >= len(reserved)}
     slow = [slow_ids(text, pieces, wanted.index("<unk>"), lower_case) for text in texts]
     assert [encoding.ids.tolist() for encoding in model.encode(texts)] == slow
 
 
-def joined(left: str, right: str) -> str:
+def join_pieces(left: str, right: str) -> str:
     return left + right[2:]
 
 

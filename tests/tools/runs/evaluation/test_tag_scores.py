@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tasks.carved_splits import carved
+from clozeline.pipeline.tasks.group_split import split_by_group
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.tagged_rows import TaggedRows
@@ -130,7 +130,7 @@ def test_the_most_frequent_tag_of_real_files(
     """Split by documents, WikiGold's reaches an F1 of about .18, where sentences at random gave .43; EWT's .80."""
     opened = reader_of(reader, **options)
     items = items_of(opened, published(file))
-    splits = carved(items, {"test": 0.3}, "train", 1)
+    splits = split_by_group(items, {"test": 0.3}, "train", 1)
     facts, sides = opened.facts, {}
     for split in ("train", "test"):
         chosen = [item for item, own in zip(items, splits, strict=True) if own == split]

@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._whole_json import read_whole_json
+from clozeline.pipeline.tasks.readers._json_file import read_whole_json
 from tests.pipeline.tasks.readers.reading import written
 
 

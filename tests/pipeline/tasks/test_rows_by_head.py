@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import get_args
 
 from clozeline.pipeline.tasks.readers import HeadName
-from clozeline.pipeline.tasks.row_types import ROW_KINDS
+from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.registry import names
 
 
 def test_every_head_of_a_task_has_rows() -> None:
-    assert {head for head, _ in ROW_KINDS} == set(get_args(HeadName)) <= set(names("clozeline.model.heads"))
+    assert {head for head, _ in ROW_TYPES} == set(get_args(HeadName)) <= set(names("clozeline.model.heads"))

@@ -114,13 +114,13 @@ def _merge(corpus: _Corpus, pair: Pair, merged: str) -> list[Pair]:
         if pair not in pairwise(word):
             continue
         before = corpus.add(number, -1)
-        corpus.words[number] = _replaced(word, pair, merged)
+        corpus.words[number] = _replace_pair(word, pair, merged)
         fresh |= corpus.add(number, 1) - before
     corpus.totals[pair] = 0
     return sorted(found for found in fresh if merged in found)
 
 
-def _replaced(word: Sequence[str], pair: Pair, merged: str) -> list[str]:
+def _replace_pair(word: Sequence[str], pair: Pair, merged: str) -> list[str]:
     result: list[str] = []
     at = 0
     while at < len(word):

@@ -12,7 +12,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
 from clozeline.pipeline.ingest.formats.charset import as_utf8
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._items import Refused
+from clozeline.pipeline.tasks.readers._task_items import Rejected
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -22,7 +22,7 @@ LINE_REASONS: Final = (*REASONS, "bad_utf8", "line_bytes")
 """Reasons for which a line has no text."""
 
 
-def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]]:
+def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the number of each line with its text, without `\n` or `\r\n`.
 
     Args:
@@ -46,28 +46,28 @@ def line_count(path: Path, limits: Limits) -> int:
     return count + rest
 
 
-def aligned(
-    first: Iterable[tuple[int, A | Refused]], second: Iterable[tuple[int, B | Refused]]
+def align_lines(
+    first: Iterable[tuple[int, A | Rejected]], second: Iterable[tuple[int, B | Rejected]]
 ) -> Iterator[tuple[A, B] | str]:
     """Yield both lines of each place of two files, or why there are not both: `unaligned`, or a line's own reason."""
     for one, other in zip_longest(first, second):
         if one is None or other is None:
             yield "unaligned"
-        elif isinstance(one[1], Refused):
+        elif isinstance(one[1], Rejected):
             yield one[1].reason
-        elif isinstance(other[1], Refused):
+        elif isinstance(other[1], Rejected):
             yield other[1].reason
         else:
             yield one[1], other[1]
 
 
-def _text(line: Line, number: int) -> str | Refused:
+def _text(line: Line, number: int) -> str | Rejected:
     if isinstance(line, Cut):
-        return Refused(line.reason, number)
+        return Rejected(line.reason, number)
     if isinstance(line, int):
-        return Refused("line_bytes", number)
+        return Rejected("line_bytes", number)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
-        return Refused("bad_utf8", number)
+        return Rejected("bad_utf8", number)
     return (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")

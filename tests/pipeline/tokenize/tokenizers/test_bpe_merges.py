@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from clozeline.pipeline.tokenize.tokenizers._merges import count_words, learn_merges
+from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
 
 
 def slow_merges(words: dict[str, int], limit: int, banned: tuple[str, ...] = ()) -> list[tuple[str, str]]:

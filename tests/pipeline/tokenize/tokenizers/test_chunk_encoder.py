@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
 
 
 def test_chunks_are_encoded_once_and_long_ones_forgotten():

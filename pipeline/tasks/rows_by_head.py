@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.choice_rows import ChoiceRows
-from clozeline.pipeline.tasks.labeled_rows import LabelledRows
+from clozeline.pipeline.tasks.labeled_rows import LabeledRows
 from clozeline.pipeline.tasks.pair_rows import PairRows
 from clozeline.pipeline.tasks.readers import HeadName
 from clozeline.pipeline.tasks.special_token_templates import Architecture
@@ -15,9 +15,9 @@ from clozeline.pipeline.tasks.target_rows import TargetRows
 from clozeline.pipeline.tasks.task_rows import TaskRows
 from clozeline.pipeline.tasks.turn_rows import TurnRows
 
-ROW_KINDS: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
-    ("classification", "encoder"): LabelledRows,
-    ("regression", "encoder"): LabelledRows,
+ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
+    ("classification", "encoder"): LabeledRows,
+    ("regression", "encoder"): LabeledRows,
     ("tagging", "encoder"): TaggedRows,
     ("span", "encoder"): AnswerRows,
     ("multiple_choice", "encoder"): ChoiceRows,

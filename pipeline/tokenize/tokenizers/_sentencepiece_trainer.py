@@ -22,10 +22,10 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     PieceTable,
     cut,
     fingerprint,
-    reserved_pieces,
+    special_pieces,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, converted, decisive_facts
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, decisive_facts, to_tokenizers
 from clozeline.repair import repair_of
 
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
@@ -55,7 +55,7 @@ class TrainedSentencepiece:
     @classmethod
     def check_size(cls, options: Any) -> None:
         """Raise ConfigurationError where `size` has no room for reserved pieces, bytes, the newline and one piece."""
-        reserved = len(reserved_pieces(options.reserved))
+        reserved = len(special_pieces(options.reserved))
         if options.size < reserved + 258:
             raise ConfigurationError(
                 f"{cls.NAME}: size {options.size} is too small: {reserved} reserved pieces, 256 bytes, the newline "
@@ -72,9 +72,9 @@ class TrainedSentencepiece:
         cls.check_size(options)
         sample = [text.replace(SPACE, " ") for text in training_texts(texts)]
         try:
-            proto = _trained(sample, cls.MODEL, options, options.size)
+            proto = _train(sample, cls.MODEL, options, options.size)
         except RuntimeError as error:
-            proto = _trained(sample, cls.MODEL, options, _possible_size(cls.NAME, error, options))
+            proto = _train(sample, cls.MODEL, options, _possible_size(cls.NAME, error, options))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_bytes(proto)
         return cls(sentencepiece.SentencePieceProcessor(model_proto=proto))
@@ -99,12 +99,12 @@ class TrainedSentencepiece:
         slices = [list(_slices(text)) for text in texts]
         flat = [piece for row in slices for piece in row if piece != SPACE]
         pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
-        return self._table.encodings(texts, [self._joined(row, pieces) for row in slices])
+        return self._table.encodings(texts, [self._join(row, pieces) for row in slices])
 
-    def _joined(self, row: list[str], pieces: Iterator[NDArray[np.int32]]) -> NDArray[Any]:
+    def _join(self, row: list[str], pieces: Iterator[NDArray[np.int32]]) -> NDArray[Any]:
         parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return joined.astype(self.vocabulary.id_dtype)
+        join_pieces = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return join_pieces.astype(self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""
@@ -116,9 +116,9 @@ class TrainedSentencepiece:
         """Return the piece as SentencePiece writes it (`▁the` for " the")."""
         return self._table.names[token]
 
-    def converted(self) -> tokenizers.Tokenizer:
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
-        return converted(self._facts, self._facts.pieces)
+        return to_tokenizers(self._facts, self._facts.pieces)
 
 
 def _slices(text: str) -> Iterator[str]:
@@ -141,8 +141,8 @@ def _possible_size(name: str, error: RuntimeError, options: Any) -> int:
     raise ConfigurationError(f"{name}: the sample cannot be learnt from: {error}") from error
 
 
-def _trained(sample: list[str], model_type: str, options: Any, size: int) -> bytes:
-    pad, *controls = reserved_pieces(options.reserved)
+def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:
+    pad, *controls = special_pieces(options.reserved)
     begin, end, unknown = controls[3:6]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(

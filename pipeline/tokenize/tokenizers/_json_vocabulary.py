@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._chunks import ChunkEncoder
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, reserved_pieces
-from clozeline.pipeline.tokenize.tokenizers._trained import check_room, trained_facts
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, special_piece_roles
 from clozeline.repair import repair_of
 
 
-class Listed:
+class JsonVocabulary:
     """A vocabulary in `pieces.json`: spare ids, learned pieces, and what else the algorithm keeps."""
 
     NAME: ClassVar[str]
@@ -27,13 +27,13 @@ class Listed:
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
-        reserved = reserved_pieces(facts["reserved"])
+        reserved = special_pieces(facts["reserved"])
         names = [*reserved, *facts["pieces"]]
         pieces: list[bytes | None] = [None] * len(reserved) + [
             self.text_of(piece).encode() for piece in facts["pieces"]
         ]
         self._table = PieceTable(pieces, names)
-        self.vocabulary = trained_facts(facts["reserved"]).vocabulary(self._table, {"name": self.NAME, **facts})
+        self.vocabulary = special_piece_roles(facts["reserved"]).vocabulary(self._table, {"name": self.NAME, **facts})
         self._ids = {piece: len(reserved) + number for number, piece in enumerate(facts["pieces"])}
         self._unknown = self.vocabulary.specials["unk"]
 

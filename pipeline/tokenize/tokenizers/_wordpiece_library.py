@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._chunks import BETWEEN_SPACES, ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
 
 HIDDEN: Final = "\0"
 """Put before a piece that must not be found in text, which never has this character."""

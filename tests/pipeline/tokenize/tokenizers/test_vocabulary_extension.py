@@ -4,13 +4,13 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._further_merges import MergedBytes, with_merges
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
 
 FACTS: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}, "normalizer": None}
 
 
-def of(library: Tokenizer) -> MergedBytes:
-    merged = MergedBytes()
+def of(library: Tokenizer) -> ByteMerges:
+    merged = ByteMerges()
     merged._model = library
     return merged
 

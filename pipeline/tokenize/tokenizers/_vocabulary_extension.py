@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
 
 
-class MergedBytes:
+class ByteMerges:
     """Words of texts and their pieces, by a model of the library `tokenizers` that merges bytes."""
 
     _model: Tokenizer
@@ -25,7 +25,7 @@ class MergedBytes:
         return [token.value for token in self._model.model.tokenize(word)]
 
     @staticmethod
-    def joined(left: str, right: str) -> str:
+    def join_pieces(left: str, right: str) -> str:
         """Return the piece that two neighbours become."""
         return left + right
 

@@ -9,7 +9,7 @@ import numpy as np
 from clozeline.arrays import Int64
 
 
-def windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
+def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
     """Return windows over parts of a text, each the number of its first part and that after its last.
 
     A window takes as many parts as fit into `room`, and one at least. The next one begins `step` tokens after it, or at
@@ -38,7 +38,7 @@ def windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[in
         start = min(max(following, start + 1), end)
 
 
-def owners(found: Sequence[tuple[int, int]], sizes: Sequence[int] | Int64) -> Int64:
+def assign_to_windows(found: Sequence[tuple[int, int]], sizes: Sequence[int] | Int64) -> Int64:
     """Return the number of the window in which each part has the most context, [parts].
 
     The context of a part is the smaller of those on its two sides, and a hundredth of the window's length, as in BERT's
@@ -54,12 +54,12 @@ def owners(found: Sequence[tuple[int, int]], sizes: Sequence[int] | Int64) -> In
     """
     places = np.concatenate(([0], np.cumsum(sizes)))
     best = np.full(len(sizes), -1, np.int64)
-    owner = np.zeros(len(sizes), np.int64)
+    window_of = np.zeros(len(sizes), np.int64)
     for number, (start, end) in enumerate(found):
         left = places[start:end] - places[start]
         right = places[end] - places[start + 1 : end + 1]
         context = 100 * np.minimum(left, right) + places[end] - places[start]
         better = context > best[start:end]
         best[start:end][better] = context[better]
-        owner[start:end][better] = number
-    return owner
+        window_of[start:end][better] = number
+    return window_of

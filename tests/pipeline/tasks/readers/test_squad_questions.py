@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.tasks.readers import Question, Refused
-from clozeline.pipeline.tasks.readers._questions import QUESTION_REASONS, maps, question_of
+from clozeline.pipeline.tasks.readers import Question, Rejected
+from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
 
 CONTEXT = "Ada wrote. Ada ran."
 
@@ -34,7 +34,7 @@ def test_answers_are_where_they_say() -> None:
     ],
 )
 def test_reasons(given: dict[str, Any], reason: str) -> None:
-    assert question_of(given, CONTEXT, 3, "doc") == Refused(reason, 3)
+    assert question_of(given, CONTEXT, 3, "doc") == Rejected(reason, 3)
     assert reason in QUESTION_REASONS
 
 

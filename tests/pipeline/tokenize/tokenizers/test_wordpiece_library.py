@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._word_chunks import word_encoder
+from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import word_encoder
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus, wordpiece
 
 LETTERS = "theca ΣσAß#İ中.,x\n\r\t\x0b\x0c\x1c\x85\xa0\u0301\u0323\u00ad\u200b\u2028\u3000\0\ufffd"

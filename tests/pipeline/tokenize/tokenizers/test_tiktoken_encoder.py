@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers import _byte_ranks
-from clozeline.pipeline.tokenize.tokenizers._byte_ranks import rank_encoder
+from clozeline.pipeline.tokenize.tokenizers import _tiktoken_encoder
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import rank_encoder
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from tests.pipeline.tokenize.published.published_files import NASTY, byte_level
 
@@ -61,7 +61,7 @@ def test_runs_of_blanks_that_the_patterns_cannot_go_back_are_the_librarys(traine
     library, _, encode = trained
     text = "\n" * 1_000_000 + "x"
     single = {bytes([byte]): byte for byte in range(256)}
-    quick = tiktoken.Encoding("x", pat_str=_byte_ranks._GPT2, mergeable_ranks=single, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=single, special_tokens={})
     with pytest.raises(ValueError, match="stack"):
         quick.encode_to_numpy(text, disallowed_special=())
     assert encode(text).tolist() == library_ids(library, text)
@@ -144,7 +144,7 @@ def test_the_ids_of_refused_files_would_differ(trained, change, text):
         for name, token in facts["model"]["vocab"].items()
         if name not in special
     }
-    quick = tiktoken.Encoding("x", pat_str=_byte_ranks._GPT2, mergeable_ranks=ranks, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=ranks, special_tokens={})
     assert quick.encode_ordinary(text) != library_ids(Tokenizer.from_str(json.dumps(facts)), text)
 
 
@@ -161,7 +161,7 @@ def test_every_character_is_a_letter_a_number_or_neither_in_both_libraries(befor
     ranks = {bytes([byte]): byte for byte in range(256)}
     for character in characters:
         ranks.setdefault((before + character).encode(), len(ranks))
-    quick = tiktoken.Encoding("x", pat_str=_byte_ranks._GPT2, mergeable_ranks=ranks, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=ranks, special_tokens={})
     cutter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     for character in characters:
         whole = len(cutter.pre_tokenize_str(before + character)) == 1

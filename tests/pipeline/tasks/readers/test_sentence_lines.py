@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._sentences import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
 from tests.pipeline.tasks.readers.reading import written
 
 

@@ -12,7 +12,7 @@ class TaskItem(Protocol):
     """A row of a task."""
 
     @property
-    def place(self) -> int:
+    def index(self) -> int:
         """Number of its first line, or of itself where the file has no lines; the first is 0."""
 
     @property
@@ -20,12 +20,12 @@ class TaskItem(Protocol):
         """Name of the document that it was taken from, which no two splits share; None: the file names none."""
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """Texts by which it is found again: no two splits may share one where the file names no documents."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """A row that is no example.
 
     Args:
@@ -35,12 +35,12 @@ class Refused:
     """
 
     reason: str
-    place: int
+    index: int
     detail: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledText:
+class LabeledText:
     """A text or a pair of texts with one answer.
 
     Args:
@@ -54,11 +54,11 @@ class LabelledText:
     texts: tuple[str, ...]
     label: int | None
     target: float | None
-    place: int
+    index: int
     group: str | None = None
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The texts."""
         return self.texts
 
@@ -76,7 +76,7 @@ class TaggedWords:
 
     words: tuple[str, ...]
     tags: tuple[int, ...]
-    place: int
+    index: int
     group: str | None = None
 
     @property
@@ -85,7 +85,7 @@ class TaggedWords:
         return " ".join(self.words)
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The sentence."""
         return (self.text,)
 
@@ -107,11 +107,11 @@ class Question:
     context: str
     answers: tuple[tuple[int, str], ...]
     key: str
-    place: int
+    index: int
     group: str | None = None
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The text alone: many questions are asked about one."""
         return (self.context,)
 
@@ -132,19 +132,19 @@ class SourceTarget:
     source: str
     targets: tuple[str, ...]
     prefix: str
-    place: int
+    index: int
     group: str | None = None
     suffix: str = ""
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The given text."""
         return (self.source,)
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The source with its prefix, and the target that is learnt."""
-        return (Part(self.prefix + self.source + self.suffix), Part(self.targets[0], learnt=True))
+        return (Part(self.prefix + self.source + self.suffix), Part(self.targets[0], is_target=True))
 
     @property
     def answers(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -164,7 +164,7 @@ class Part:
 
     text: str
     special: bool = False
-    learnt: bool = False
+    is_target: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,11 @@ class Dialogue:
 
     parts: tuple[Part, ...]
     opening: str
-    place: int
+    index: int
     group: str | None = None
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The first message."""
         return (self.opening,)
 
@@ -204,8 +204,8 @@ def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
         >>> answer_runs([Part("a"), Part("b", learnt=True), Part("eos", True, True), Part("c"), Part("d", learnt=True)])
         [(1, 3), (4, 5)]
     """
-    edges = [0, *(number for number in range(1, len(parts)) if parts[number].learnt != parts[number - 1].learnt)]
-    return [(begin, end) for begin, end in pairwise([*edges, len(parts)]) if parts[begin].learnt]
+    edges = [0, *(number for number in range(1, len(parts)) if parts[number].is_target != parts[number - 1].is_target)]
+    return [(begin, end) for begin, end in pairwise([*edges, len(parts)]) if parts[begin].is_target]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +223,10 @@ class Choices:
     context: str
     choices: tuple[str, ...]
     right: int
-    place: int
+    index: int
     group: str | None = None
 
     @property
-    def compared(self) -> tuple[str, ...]:
+    def overlap_texts(self) -> tuple[str, ...]:
         """The context alone: choices such as `yes` recur everywhere."""
         return (self.context,)

@@ -43,17 +43,17 @@ class ChunkEncoder:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
-        return [self._encoded(text) for text in texts]
+        return [self._encode_text(text) for text in texts]
 
-    def _encoded(self, text: str) -> Encoding:
+    def _encode_text(self, text: str) -> Encoding:
         if len(self._known) > _KNOWN_CHUNKS:
             self._known.clear()
-        known, learned, chunks = self._known, self._learned, self._chunks.findall(text)
+        known, learned, chunks = self._known, self._encode_chunk, self._chunks.findall(text)
         new = self._together and [
             chunk for chunk in set(chunks) if chunk not in known and len(chunk) <= _CHUNK_CHARACTERS
         ]
         if self._together and new:
-            known.update(zip(new, map(self._stored, self._together(new)), strict=True))
+            known.update(zip(new, map(self._to_bytes, self._together(new)), strict=True))
         parts = [(known.get(chunk) or learned(chunk))[0] for chunk in chunks]
         return Encoding(np.frombuffer(b"".join(parts), dtype=self._dtype), lambda: self._starts(text))
 
@@ -62,16 +62,16 @@ class ChunkEncoder:
         parts: list[bytes] = []
         for match in self._chunks.finditer(text):
             begins.append(match.start())
-            parts.append((self._known.get(match[0]) or self._learned(match[0]))[1])
+            parts.append((self._known.get(match[0]) or self._encode_chunk(match[0]))[1])
         starts: NDArray[np.int64] = np.frombuffer(b"".join(parts), dtype=np.int32).astype(np.int64)
         starts += np.repeat(np.array(begins, dtype=np.int64), [len(part) >> 2 for part in parts])
         return starts
 
-    def _learned(self, chunk: str) -> tuple[bytes, bytes]:
-        learned = self._stored(self._tokens(chunk))
+    def _encode_chunk(self, chunk: str) -> tuple[bytes, bytes]:
+        learned = self._to_bytes(self._tokens(chunk))
         if len(chunk) <= _CHUNK_CHARACTERS:
             self._known[chunk] = learned
         return learned
 
-    def _stored(self, tokens: Tokens) -> tuple[bytes, bytes]:
+    def _to_bytes(self, tokens: Tokens) -> tuple[bytes, bytes]:
         return np.asarray(tokens[0], self._dtype).tobytes(), np.asarray(tokens[1], np.int32).tobytes()

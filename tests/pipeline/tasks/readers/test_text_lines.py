@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Refused
-from clozeline.pipeline.tasks.readers._lines import line_count, text_lines
+from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 from tests.pipeline.tasks.readers.reading import written
 
 
@@ -19,10 +19,10 @@ def test_one_bad_byte_costs_one_line(tmp_path: Path) -> None:
     found = list(text_lines(written(tmp_path, raw), Limits(line_bytes=20)))
     assert found == [
         (0, "a"),
-        (1, Refused("bad_utf8", 1)),
+        (1, Rejected("bad_utf8", 1)),
         (2, "b\u2028c\x85d"),
         (3, ""),
-        (4, Refused("line_bytes", 4)),
+        (4, Rejected("line_bytes", 4)),
     ]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.tokenizers._trained import check_room, count_letters, trained_facts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, count_letters, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 
 
@@ -12,7 +12,7 @@ def test_letters_by_frequency_then_by_first_appearance():
 
 
 def test_reserved_pieces_have_their_roles():
-    facts = trained_facts(2)
+    facts = special_piece_roles(2)
     assert (facts.specials["bos"], facts.sentinels[127], facts.spares) == (
         "<s>",
         "<extra_127>",

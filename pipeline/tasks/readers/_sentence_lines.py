@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._items import Refused
-from clozeline.pipeline.tasks.readers._lines import text_lines
+from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class SentenceLines:
         damage: reason of the first line without text; empty: none.
     """
 
-    place: int
+    index: int
     lines: list[str] = field(default_factory=list)
     damage: str = ""
 
@@ -42,7 +42,7 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
             sentence = None
             continue
         sentence = sentence or SentenceLines(number)
-        if isinstance(line, Refused):
+        if isinstance(line, Rejected):
             sentence.damage = sentence.damage or line.reason
         else:
             sentence.lines.append(line)
@@ -53,10 +53,10 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
 def sentence_count(path: Path, limits: Limits, mark: str | None = None) -> int:
     """Return how many sentences a file has, without those that consist of lines beginning with `mark`."""
 
-    def is_blank(line: str | Refused) -> bool:
+    def is_blank(line: str | Rejected) -> bool:
         return isinstance(line, str) and not line.strip()
 
-    def is_mark(line: str | Refused) -> bool:
+    def is_mark(line: str | Rejected) -> bool:
         return isinstance(line, str) and mark is not None and line.startswith(mark)
 
     runs = groupby((line for _, line in text_lines(path, limits)), key=is_blank)

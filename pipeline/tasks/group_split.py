@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from clozeline.pipeline.tasks.readers import Refused, TaskItem
+from clozeline.pipeline.tasks.readers import Rejected, TaskItem
 from clozeline.seeding import keyed_hash
 
 _WORDS: Final = 1 << 64
@@ -14,7 +14,7 @@ _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
 """Documents that their file does not name; another file has one of the same number."""
 
 
-def carved(items: Sequence[TaskItem | Refused], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
+def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
     """Return the split of each row: one of `shares`, or `own` for the rest.
 
     Rows of one document go together. Where a file names no documents, rows that share a text do, and those that share
@@ -29,31 +29,31 @@ def carved(items: Sequence[TaskItem | Refused], shares: Mapping[str, float], own
         seed: of the recipe.
     """
     parents: dict[str, str] = {}
-    keys = [[] if isinstance(item, Refused) else _keys(item) for item in items]
+    keys = [[] if isinstance(item, Rejected) else _keys(item) for item in items]
     for row in keys:
         for key in row:
             _join(parents, row[0], key)
     return [_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
-def without(items: Iterable[TaskItem | Refused], others: Iterable[TaskItem]) -> list[TaskItem | Refused]:
+def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
     """Return the rows, those that share a document or a text with other ones refused as `excluded`."""
-    known = {key for item in others for key in compared_keys(item)}
-    found: list[TaskItem | Refused] = []
+    known = {key for item in others for key in overlap_keys(item)}
+    found: list[TaskItem | Rejected] = []
     for item in items:
-        shared = not isinstance(item, Refused) and not known.isdisjoint(compared_keys(item))
-        found.append(Refused("excluded", item.place) if shared else item)
+        shared = not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
+        found.append(Rejected("excluded", item.index) if shared else item)
     return found
 
 
-def compared_keys(item: TaskItem) -> list[str]:
+def overlap_keys(item: TaskItem) -> list[str]:
     """Return the texts of a row, and the document that its file names, by which rows of other files share them."""
     named = item.group is not None and not _NUMBERED.fullmatch(item.group)
-    return [*([f"document {item.group}"] if named else []), *map(_text_key, item.compared)]
+    return [*([f"document {item.group}"] if named else []), *map(_text_key, item.overlap_texts)]
 
 
 def _keys(item: TaskItem) -> list[str]:
-    return [f"document {item.group}"] if item.group is not None else [_text_key(text) for text in item.compared]
+    return [f"document {item.group}"] if item.group is not None else [_text_key(text) for text in item.overlap_texts]
 
 
 def _text_key(text: str) -> str:
@@ -74,9 +74,9 @@ def _join(parents: dict[str, str], one: str, other: str) -> None:
 
 
 def _split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
-    place = keyed_hash("carve", seed, key) / _WORDS
+    index = keyed_hash("carve", seed, key) / _WORDS
     for name, share in shares.items():
-        if place < share:
+        if index < share:
             return name
-        place -= share
+        index -= share
     return own

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, reserved_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
 
 
 def check_room(name: str, options: Any, more: int = 1) -> None:
     """Raise ConfigurationError where `size` has no room for `more` pieces beside the reserved ones."""
-    reserved = len(reserved_pieces(options.reserved))
+    reserved = len(special_pieces(options.reserved))
     if options.size < reserved + more:
         raise ConfigurationError(
             f"{name}: size {options.size} is too small: {reserved} reserved pieces and {more} more need "
@@ -30,7 +30,7 @@ def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[st
     return sorted(counts, key=counts.__getitem__, reverse=True)  # stable: a tie keeps the order of first appearance
 
 
-def trained_facts(spares: int, *, lower_case: bool = False) -> Published:
+def special_piece_roles(spares: int, *, lower_case: bool = False) -> Published:
     """Return the roles of the reserved pieces, as every vocabulary trained here has them."""
     return Published(
         specials=dict(SPECIAL_PIECES),
