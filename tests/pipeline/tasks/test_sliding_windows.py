@@ -1,4 +1,4 @@
-"""Windows against BERT's loop and brute force; the window of a token against BERT's `_check_is_max_context`, copied by its rule."""
+"""Windows against BERT's loop and brute force; the window of each token against BERT's `_check_is_max_context`."""
 
 from __future__ import annotations
 
