@@ -1,11 +1,11 @@
-"""Discrete laws as integer tables, and drawing from them; and exponential times.
+"""Sample from discrete distributions (integer tables) and from the exponential distribution, reproducibly.
 
-The same words draw the same on every machine. Tables are integers. Times are floats made by additions,
-multiplications and divisions alone, which IEEE 754 rounds in one way; the last bit of `numpy.log` and of powers
+The same random bits give the same result on every machine: tables are integers, and exponential times use only
+additions, multiplications and divisions, which IEEE 754 rounds exactly; the last bit of `numpy.log` and of powers
 depends on the processor.
 
-A table holds rising 32-bit thresholds; a 32-bit word u means the number of thresholds <= u. Tables of lengths from 1 on
-begin with the threshold 0.
+A table holds ascending 32-bit thresholds; 32 random bits u select the number of thresholds <= u. Tables of lengths that
+start at 1 have the first threshold 0.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.kernels.rates import MILLION
 
-_FEW: Final = 16
-"""Thresholds that are quicker compared one by one than searched."""
-_STEPS: Final = 3
-"""Thresholds after those of the guide that are quicker compared than searched."""
+# Up to this many thresholds, comparing one by one beats a binary search.
+_LINEAR_LIMIT: Final = 16
+# Comparisons after the guide's entry before a binary search is faster.
+_GUIDE_STEPS: Final = 3
 _LN_2: Final = 0.6931471805599453
+# Coefficients of the odd powers of y in ln((1 + y) / (1 - y)); the omitted ones are below 2e-12 of it for |y| < 0.172.
 _SERIES: Final = tuple(2 / power for power in (13, 11, 9, 7, 5, 3, 1))
-"""Factors of the odd powers of y in ln((1 + y) / (1 - y)); those left out are below 2e-12 of it for |y| < 0.172."""
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
-    """Return the Poisson law of lengths 0, 1, ...
+    """Return the Poisson distribution of lengths 0, 1, ...
 
     The table ends where the remaining probability is below 2**-22 (16 lengths at mean 3); the last length gets it.
     """
@@ -48,25 +48,24 @@ def poisson_thresholds(mean_thousandths: int) -> UInt64:
 
 
 def geometric_thresholds(success_ppm: int, longest: int) -> UInt64:
-    """Return the geometric law p (1 - p)^(l - 1) of lengths l, renormalised on 1 .. longest."""
+    """Return the geometric distribution p (1 - p)^(l - 1) of lengths l, renormalized on 1 .. longest."""
     failure = 1 - Fraction(success_ppm, MILLION)
     return _length_thresholds([failure ** (length - 1) for length in range(1, longest + 1)])
 
 
 def reciprocal_thresholds(longest: int) -> UInt64:
-    """Return the law of lengths 1 .. longest with weights 1 / l: mean 2.190 at 5."""
+    """Return the distribution of lengths 1 .. longest with weights 1 / l: mean 2.190 at 5."""
     return _length_thresholds([Fraction(1, length) for length in range(1, longest + 1)])
 
 
 def _length_thresholds(weights: list[Fraction]) -> UInt64:
-    """Return the law of the lengths 1, 2, ... with these weights; all thresholds are below 2**32."""
     total = sum(weights)
     below = [Fraction(0), *accumulate(weights[:-1])]
     return np.array([int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64)
 
 
 def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
-    """Return the law of the entries 0, 1, ... in proportion to their counts; a count of 0 counts as 1.
+    """Return the distribution of the entries 0, 1, ... in proportion to their counts; a count of 0 counts as 1.
 
     The thresholds are floor(2**32 x cumulative count / total), without the last one.
 
@@ -89,16 +88,14 @@ def powers(counts: NDArray[np.integer[Any]], exponent: float) -> NDArray[np.floa
     return np.array(exact, dtype=np.float64)[where]
 
 
-def exponentials(words48: UInt64) -> NDArray[np.float64]:
-    """Return the exponential times of mean 1 that 48-bit words draw: -ln((word + 1/2) / 2**48), all above 0.
-
-    With u = m x 2**e and m between the square roots of 1/2 and 2, ln(u) is e x ln(2) + ln(m), and ln(m) is a series
-    in (m - 1) / (m + 1).
-    """
-    mantissa, exponent = np.frexp((words48.astype(np.float64) + 0.5) * 2.0**-48)
+def exponentials(bits48: UInt64) -> NDArray[np.float64]:
+    """Return exponential times of mean 1 from 48 random bits each: -ln((bits + 1/2) / 2**48), all above 0."""
+    # u = mantissa x 2**exponent, with the mantissa between sqrt(1/2) and sqrt(2)
+    mantissa, exponent = np.frexp((bits48.astype(np.float64) + 0.5) * 2.0**-48)
     small = mantissa < 0.7071067811865476
     mantissa += mantissa * small
     exponent -= small
+    # -ln(mantissa) by its series in (1 - m) / (1 + m), evaluated by Horner's rule
     ratio = (1 - mantissa) / (1 + mantissa)
     square = ratio * ratio
     series: NDArray[np.float64] = np.full_like(square, _SERIES[0])
@@ -106,40 +103,39 @@ def exponentials(words48: UInt64) -> NDArray[np.float64]:
         series *= square
         series += factor
     series *= ratio
+    # -ln(u) = -ln(mantissa) - exponent x ln(2)
     series -= exponent * _LN_2
     return series
 
 
-def guide(thresholds: UInt64) -> Int64:
-    """Return how many thresholds each value of the highest 16 bits reaches at least; shape [2**16]."""
+def build_guide(thresholds: UInt64) -> Int64:
+    """Return, for each value of the highest 16 bits, how many thresholds it reaches at least; shape [2**16]."""
     return np.searchsorted(thresholds, np.arange(1 << 16, dtype=np.uint64) << np.uint64(16), side="right")
 
 
-def inverse_cdf(words: UInt64, thresholds: UInt64, known: Int64 | None = None) -> Int64:
-    """Return what the high halves of 64-bit words draw: the number of thresholds that each one reaches.
+def inverse_cdf(bits: UInt64, thresholds: UInt64, guide: Int64 | None = None) -> Int64:
+    """Sample from a table: return how many thresholds the high halves of 64 random bits reach.
 
     Args:
-        words: any number.
+        bits: 64 random bits for each sample.
         thresholds: a table of this module.
-        known: the table's `guide`, which makes long tables quicker.
+        guide: `build_guide(thresholds)`, which makes long tables faster.
     """
-    if known is not None:
-        return _guided(words >> np.uint64(32), thresholds, known)
-    if len(thresholds) > _FEW:
-        return np.searchsorted(thresholds, words >> np.uint64(32), side="right")
-    reached = np.zeros(len(words), dtype=np.uint8)
-    for threshold in thresholds << np.uint64(32):
-        reached += words >= threshold
-    return reached.astype(np.int64)
-
-
-def _guided(words: UInt64, thresholds: UInt64, known: Int64) -> Int64:
-    """Start from the guide and compare a few thresholds; search the rest where thresholds are dense."""
+    if guide is None:
+        if len(thresholds) > _LINEAR_LIMIT:
+            return np.searchsorted(thresholds, bits >> np.uint64(32), side="right")
+        reached8 = np.zeros(len(bits), dtype=np.uint8)
+        for threshold in thresholds << np.uint64(32):
+            reached8 += bits >= threshold
+        return reached8.astype(np.int64)
+    bits = bits >> np.uint64(32)
+    # start from the guide's entry and compare a few thresholds
     bounds = np.append(thresholds, np.uint64(1 << 32))
-    reached = known.take(words >> np.uint64(16))
-    rest = np.flatnonzero(bounds.take(reached) <= words)
-    for _ in range(_STEPS):
+    reached = guide.take(bits >> np.uint64(16))
+    rest = np.flatnonzero(bounds.take(reached) <= bits)
+    for _ in range(_GUIDE_STEPS):
         reached[rest] += 1
-        rest = rest[bounds.take(reached.take(rest)) <= words.take(rest)]
-    reached[rest] = np.searchsorted(thresholds, words[rest], side="right")
+        rest = rest[bounds.take(reached.take(rest)) <= bits.take(rest)]
+    # search the rest, where thresholds are dense
+    reached[rest] = np.searchsorted(thresholds, bits[rest], side="right")
     return reached

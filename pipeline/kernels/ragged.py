@@ -1,4 +1,4 @@
-"""Cutting and joining ragged rows of token ids: frames, spans, segments; all flat, all vectorised."""
+"""Edit ragged rows of token ids without loops: add special tokens, insert values, mark spans, shift starts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from clozeline.pipeline.rows import Ragged
 
 
 class IdSet:
-    """Membership of token ids in a fixed set, quick where the set is a few runs of neighbouring ids.
+    """Membership of token ids in a fixed set, fast if the set is a few runs of consecutive ids.
 
     Args:
         bitmap: [vocabulary size] bool.
     """
-
-    _FEW = 4
 
     def __init__(self, bitmap: NDArray[np.bool_]) -> None:
         self._bitmap = bitmap
@@ -28,42 +26,40 @@ class IdSet:
         self._runs = list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
 
     def mask(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return bool of the same shape as `ids`."""
-        if not 1 <= len(self._runs) <= self._FEW:
+        """Return which of `ids` are in the set, same shape."""
+        if not 1 <= len(self._runs) <= 4:
             return self._bitmap.take(ids)
-        return functools.reduce(np.logical_or, (self._in_run(ids, start, stop) for start, stop in self._runs))
+        # one comparison a run: unsigned ids below `start` wrap to large ones
+        inside = ((ids - ids.dtype.type(start) if start else ids) < stop - start for start, stop in self._runs)
+        return functools.reduce(np.logical_or, inside)
 
-    def meets(self, ids: NDArray[Any]) -> bool:
+    def contains_any(self, ids: NDArray[Any]) -> bool:
         """Return whether any of `ids` is in the set."""
         if len(self._runs) == 1 and self._runs[0][0] == 0:
             return bool(len(ids) and ids.min() < self._runs[0][1])
         return bool(self.mask(ids).any())
 
-    @staticmethod
-    def _in_run(ids: NDArray[Any], start: int, stop: int) -> NDArray[np.bool_]:
-        """Compare once: unsigned numbers below `start` wrap to large ones."""
-        return (ids - ids.dtype.type(start) if start else ids) < stop - start
 
-
-def insert_at(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]:
-    """Return `values` at `places` (distinct), and the other entries in their order around them.
+def insert_at(values: NDArray[Any], positions: Int64, inserted: Any) -> NDArray[Any]:
+    """Insert values so that they end up at `positions` (distinct) of the result; the others keep their order.
 
     Example: `insert_at([5, 6, 7], [0, 3], 9)` is [9, 5, 6, 9, 7].
     """
-    out = np.empty(len(between) + len(places), dtype=between.dtype)
+    out = np.empty(len(values) + len(positions), dtype=values.dtype)
     free = np.ones(len(out), dtype=np.bool_)
-    free[places] = False
-    out[free] = between
-    out[places] = values
+    free[positions] = False
+    out[free] = values
+    out[positions] = inserted
     return out
 
 
-def framed(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
-    """Return each row with a special token before and after it (None: no token); always a fresh array."""
+def add_special_tokens(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
+    """Return each row with a special token before and after it (None: no token), always as a new array."""
     extra = (head is not None) + (tail is not None)
     lengths = ids.lengths
     offsets = ids.offsets - ids.offsets[0] + extra * np.arange(len(ids) + 1)
     content = ids.values[ids.offsets[0] : ids.offsets[-1]]
+    # rows of equal length: write columns of a matrix
     if len(ids) and (lengths == lengths[0]).all():
         matrix = np.empty((len(ids), int(lengths[0]) + extra), dtype=content.dtype)
         first = 0 if head is None else 1
@@ -73,16 +69,17 @@ def framed(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
         if tail is not None:
             matrix[:, -1] = tail
         return Ragged(matrix.reshape(-1), offsets)
-    places = [offsets[:-1]] * (head is not None) + [offsets[1:] - 1] * (tail is not None)
-    values = [id_ for id_ in (head, tail) if id_ is not None]
-    if not places:
+    # ragged rows: insert all heads, then all tails
+    positions = [offsets[:-1]] * (head is not None) + [offsets[1:] - 1] * (tail is not None)
+    if not positions:
         return Ragged(content.copy(), offsets)
-    woven = insert_at(content, np.concatenate(places), np.repeat(np.array(values, dtype=content.dtype), len(ids)))
-    return Ragged(woven, offsets)
+    tokens = np.array([id_ for id_ in (head, tail) if id_ is not None], dtype=content.dtype)
+    return Ragged(insert_at(content, np.concatenate(positions), np.repeat(tokens, len(ids))), offsets)
 
 
 def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
     """Return [total] bool, true inside the spans; `starts` ascend over the flat values, spans do not overlap."""
+    # lengths of the runs: gap, span, gap, span, ..., gap
     runs = np.empty(2 * len(starts) + 1, dtype=np.int64)
     runs[1::2] = lengths
     ends = starts + lengths
@@ -95,36 +92,36 @@ def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
     return np.repeat(inside, runs)
 
 
-def span_places(starts: Int64, lengths: Int64) -> Int64:
-    """Return the places in each span, spans laid end to end: starts [3, 9] of lengths [2, 1] are 3, 4, 9."""
+def span_positions(starts: Int64, lengths: Int64) -> Int64:
+    """Return the positions inside all spans, concatenated: starts [3, 9] of lengths [2, 1] give 3, 4, 9."""
     ends = np.cumsum(lengths)
-    places: Int64 = np.repeat(starts - ends + lengths, lengths)
-    places += np.arange(len(places))
-    return places
+    positions: Int64 = np.repeat(starts - ends + lengths, lengths)
+    positions += np.arange(len(positions))
+    return positions
 
 
 def scalars(values: NDArray[Any], dtype: Any) -> Ragged:
-    """Return one value a row, as lists of one value."""
+    """Return one value per row as lists of length 1."""
     return Ragged(values.astype(dtype, copy=False), np.arange(len(values) + 1, dtype=np.int64))
 
 
-def spread(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
-    """Return lists of the given ascending rows among `total` rows; the others are empty."""
+def scatter_rows(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
+    """Return `total` rows: the lists at the given ascending rows, the other rows empty."""
     lengths = np.zeros(total, dtype=np.int64)
     lengths[rows] = lists.lengths
     return Ragged(lists.values, offsets_of(lengths))
 
 
-def trimmed(lists: Ragged) -> Ragged:
-    """Return the same lists without values before the first and after the last; views of blocks may hold more."""
+def trim(lists: Ragged) -> Ragged:
+    """Drop values before the first list and after the last; views of blocks may hold more."""
     first, last = int(lists.offsets[0]), int(lists.offsets[-1])
     if first == 0 and last == len(lists.values):
         return lists
     return Ragged(lists.values[first:last], lists.offsets - first)
 
 
-def after_head(starts: Ragged, head: int) -> Ragged:
-    """Return starts inside rows that got `head` tokens in front; the head belongs to what started at 0.
+def shift_starts(starts: Ragged, head: int) -> Ragged:
+    """Return starts inside rows after `head` tokens are put in front; the first document gets them.
 
     Example: starts [0, 3] after a head of 1 token are [0, 4].
     """
@@ -134,17 +131,17 @@ def after_head(starts: Ragged, head: int) -> Ragged:
 
 
 def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
-    """Return starts over a stream as starts inside the rows that it is cut in; each row begins with 0.
+    """Convert starts in a stream to starts inside the rows that it is cut into; each row has a start at 0.
 
     Args:
-        starts: ascending places in the stream.
+        starts: ascending positions in the stream.
         offsets: bounds of the rows, shape [rows + 1], no row empty.
-        dtype: of the result; uint16 holds the places of rows of up to 65,536 tokens.
+        dtype: of the result; uint16 fits rows of up to 65,536 tokens.
 
     Example: starts [0, 3, 5], rows of 4 and 3 tokens: [0, 3] and [0, 1].
     """
     inside = starts[(starts >= offsets[0]) & (starts < offsets[-1])]
-    places = np.union1d(offsets[:-1], inside)
-    row = np.searchsorted(offsets, places, side="right") - 1
-    values = (places - offsets[:-1][row]).astype(dtype)
+    positions = np.union1d(offsets[:-1], inside)
+    row = np.searchsorted(offsets, positions, side="right") - 1
+    values = (positions - offsets[:-1][row]).astype(dtype)
     return Ragged(values, offsets_of(np.bincount(row, minlength=len(offsets) - 1)))

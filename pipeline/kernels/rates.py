@@ -1,6 +1,6 @@
-"""Exact rates: decimals of a configuration as integers, and the counts that follow from them.
+"""Turn configured rates into exact integers, and rates of sizes into counts.
 
-No float ever decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 everywhere.
+No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 MILLION: Final = 1_000_000
 
 
-def _scaled(value: float, scale: int, unit: str) -> int:
+def _scale_exactly(value: float, scale: int, unit: str) -> int:
     exact = Decimal(repr(value)) * scale
     if exact != exact.to_integral_value():
         raise ValueError(f"{value!r} is not a whole number of {unit}")
@@ -32,20 +32,20 @@ def parts_per_million(rate: float) -> int:
     Raises:
         ValueError: more than six decimals.
     """
-    return _scaled(rate, MILLION, "parts per million: write at most six decimals")
+    return _scale_exactly(rate, MILLION, "parts per million: write at most six decimals")
 
 
 def thousandths(mean: float) -> int:
     """Return a configured mean length in thousandths: 3.0 is 3000."""
-    return _scaled(mean, 1000, "thousandths: write at most three decimals")
+    return _scale_exactly(mean, 1000, "thousandths: write at most three decimals")
 
 
 def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
-    """Return whole numbers in proportion to the weights that add up to `total`.
+    """Split `total` into integers in proportion to the weights, by the largest-remainder method.
 
-    Each weight gets the floor of its exact share. What is left goes, one each, to the largest remainders; of equal
-    remainders the earlier weight is served first. A float means the decimal that it prints as (0.1 is one tenth), and
-    all arithmetic is on fractions, so neither the Python version nor the machine matters.
+    Each weight gets the floor of its exact share; the rest goes, one each, to the largest remainders, earlier weights
+    first among equal ones. A float means the decimal that it prints as (0.1 is one tenth), and all arithmetic is on
+    fractions, so the result is the same on every machine.
 
     Args:
         weights: relative shares, finite and above 0.
@@ -59,38 +59,24 @@ def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple
     exact = [weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights]
     if not exact or min(exact) <= 0:
         raise ValueError(f"expected weights above 0, got {list(weights)}")
-    whole = sum(exact)
-    counts, remainders = zip(*(divmod(weight * total, whole) for weight in exact), strict=True)
+    counts, remainders = zip(*(divmod(weight * total, sum(exact)) for weight in exact), strict=True)
     by_remainder = sorted(range(len(exact)), key=lambda index: remainders[index], reverse=True)
     rounded_up = set(by_remainder[: total - sum(counts)])
-    return tuple(int(count) + (index in rounded_up) for index, count in enumerate(counts))
+    return tuple(int(count_at_rate) + (index in rounded_up) for index, count_at_rate in enumerate(counts))
 
 
 def _decimal_fraction(weight: float) -> Fraction:
-    """Return the decimal that a number prints as; numpy's numbers print their type as well."""
+    # numpy scalars print their type as well, hence float(...)
     return Fraction(repr(weight if isinstance(weight, int) else float(weight)))
 
 
 def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
-    """Return weights as parts per million whose sum is one million, by `largest_remainders`.
-
-    Example: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667).
-
-    Raises:
-        ValueError: `weights` is empty, or holds a number that is not finite and above 0.
-    """
+    """Return `largest_remainders(weights, 10**6)`: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667)."""
     return largest_remainders(weights, MILLION)
 
 
 def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
-    """Return numbers to a power, computed to 50 digits and rounded to 40: exact where the result has as few digits.
-
-    Args:
-        numbers: whole numbers, at least 1.
-        exponent: the power, at least 0.
-
-    Example: `powers([4, 10**6], Decimal("0.5"))` is (2, 1000).
-    """
+    """Raise integers >= 1 to a power >= 0, rounded to 40 digits: `powers([4, 10**6], Decimal("0.5"))` is (2, 1000)."""
     with localcontext() as context:
         context.prec = 50
         results = [Decimal(number) ** exponent for number in numbers]
@@ -101,9 +87,9 @@ def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
 def task_weights(
     examples: Sequence[int], cap: int, temperature: float, weights: Sequence[float] = ()
 ) -> tuple[Fraction, ...]:
-    """Return rates of tasks up to a factor: the weights, or min(examples, cap) ** (1 / temperature).
+    """Return unnormalized task rates: the weights, or T5's min(examples, cap) ** (1 / temperature).
 
-    The law is that of T5 (arXiv 1910.10683 §3.5.2).
+    See arXiv 1910.10683 §3.5.2.
 
     Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000, 500000).
     """
@@ -115,74 +101,74 @@ def task_weights(
     return powers([min(number, cap) for number in examples], exponent)
 
 
-def kept_shares(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
-    """Return the share of each task's examples to keep, in parts per million, so that the kept ones have its rate.
+def shares_to_keep(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
+    """Return the share of each task's examples to keep, in parts per million, so that tasks occur at their rates.
 
     The task with the highest rate per example keeps all of them; every task keeps at least one in a million.
 
     Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
-    wanted = [weight / number for weight, number in zip(weights, examples, strict=True)]
-    return tuple(max(1, int(share * MILLION / max(wanted) + Fraction(1, 2))) for share in wanted)
+    per_example = [weight / number for weight, number in zip(weights, examples, strict=True)]
+    return tuple(max(1, int(rate * MILLION / max(per_example) + Fraction(1, 2))) for rate in per_example)
 
 
-def _exact_rate(rate: float) -> float:
+def _check_rate(rate: float) -> float:
     parts_per_million(rate)
     return rate
 
 
-def _exact_mean(mean: float) -> float:
+def _check_mean(mean: float) -> float:
     thousandths(mean)
     return mean
 
 
-Rate = Annotated[float, Field(ge=0, le=1), AfterValidator(_exact_rate)]
+Rate = Annotated[float, Field(ge=0, le=1), AfterValidator(_check_rate)]
 """A share in 0..1 with at most six decimals."""
 
-MeanLength = Annotated[float, Field(ge=1, le=10_000), AfterValidator(_exact_mean)]
+MeanLength = Annotated[float, Field(ge=1, le=10_000), AfterValidator(_check_mean)]
 """A mean length in tokens or words, 1..10000, with at most three decimals."""
 
 
-def count(n: Int64, ppm: int, limit: Any = None) -> Int64:
-    """Return a rate of n as a number: rounded half up, from 1 to `limit`; 0 where n is 0 or the rate is 0.
+def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
+    """Return rate x n as a count: rounded half up, between 1 and `limit`; 0 where n is 0 or the rate is 0.
 
     Args:
         n: sizes, any shape.
         ppm: rate in parts per million.
-        limit: upper bound, a number or an array that broadcasts with n; None: n.
+        limit: upper bound, an integer or an array that broadcasts with n; None: n.
 
     Example: `count(510, 150000)` is 77, `count(4, 500000)` is 2, `count(1, 150000)` is 1.
     """
     n = np.asarray(n, dtype=np.int64)
     if ppm == 0:
         return np.zeros_like(n)
-    wanted = np.maximum(1, (n * ppm + MILLION // 2) // MILLION)
-    wanted = np.minimum(wanted, n if limit is None else limit)
-    return np.where(n <= 0, 0, np.maximum(wanted, 0))
+    counts = np.maximum(1, (n * ppm + MILLION // 2) // MILLION)
+    counts = np.minimum(counts, n if limit is None else limit)
+    return np.where(n <= 0, 0, np.maximum(counts, 0))
 
 
-def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, words32: NDArray[np.uint64]) -> Int64:
-    """Return a uniform number from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
+def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, bits32: NDArray[np.uint64]) -> Int64:
+    """Draw a uniform count from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
 
     Args:
         n: sizes, shape [rows].
         lowest_ppm: smallest rate in parts per million.
         highest_ppm: largest rate in parts per million.
-        words32: a 32-bit word a row, which decides.
+        bits32: 32 random bits per row.
 
-    Example: rates from 0 to 1 give every number of 1..n the same probability.
+    Example: with rates 0 and 1 every count in 1..n is equally likely.
     """
     lowest = np.maximum(1, -(-n * lowest_ppm // MILLION))
     choices = np.maximum(n * highest_ppm // MILLION - lowest, 0) + 1
-    drawn = (words32 * choices.astype(np.uint64)) >> np.uint64(32)
+    drawn = (bits32 * choices.astype(np.uint64)) >> np.uint64(32)
     return np.where(n > 0, lowest + drawn.astype(np.int64), 0)
 
 
-def spans(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:
+def span_count(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:
     """Return how many spans hold `noise` tokens: noise / mean rounded half up, at least 1, at most `noise` and `room`.
 
     Example: `spans(85, 3000, 484)` is 28.
     """
     noise = np.asarray(noise, dtype=np.int64)
-    wanted = np.maximum(1, (2000 * noise + mean_thousandths) // (2 * mean_thousandths))
-    return np.minimum(np.minimum(noise, room), wanted)
+    counts = np.maximum(1, (2000 * noise + mean_thousandths) // (2 * mean_thousandths))
+    return np.minimum(np.minimum(noise, room), counts)

@@ -1,8 +1,7 @@
-"""The shared kernels of the corruptions: subsets, permutations, compositions, slots, roles. One call serves a batch.
+"""Vectorized sampling for corruption: subsets, permutations, compositions, gaps and replacement tokens for many rows.
 
-Every kernel takes one key a row and sizes a row, and returns a `Ragged` or flat values. No Python runs per row, and
-one call may hold rows of any sizes. Draws are words of `pipeline.seeding`, so a row's result depends on its own key
-and sizes alone.
+Every function takes one key and the sizes of each row and returns a `Ragged` or flat values; rows may differ in size.
+Random bits come from `clozeline.seeding`, so the result of a row depends only on its own key and sizes.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-_CACHED_WORDS: Final = 1 << 15
-"""Words handled at once: two buffers of 256 KiB stay in a core's second-level cache."""
+# 64-bit entries handled at once: two buffers of 256 KiB fit in a core's L2 cache.
+_CACHED_ENTRIES: Final = 1 << 15
 
 
 def offsets_of(lengths: Int64) -> Int64:
-    """Return the start of each list, and the end of the last, for lists laid end to end; shape [n + 1]."""
+    """Return the offsets of concatenated lists, from their lengths; shape [n + 1]."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def rows_of(lists: Ragged) -> Int64:
-    """Return the row of each value of a `Ragged`, shape [values]."""
+    """Return the row index of each value, shape [values]."""
     return np.repeat(np.arange(len(lists)), lists.lengths)
 
 
-def running(values: NDArray[Any], offsets: Int64) -> Int64:
-    """Return the sum of the values before each one in its own list (an exclusive cumulative sum a row)."""
+def exclusive_cumsum(values: NDArray[Any], offsets: Int64) -> Int64:
+    """Return, for each value, the sum of the values before it in its own list."""
     before: Int64 = np.cumsum(values, dtype=np.int64) - values
     starts = offsets[:-1][np.diff(offsets) > 0]
     counts = np.diff(offsets)[np.diff(offsets) > 0]
@@ -48,28 +47,28 @@ def running(values: NDArray[Any], offsets: Int64) -> Int64:
     return before
 
 
-def skip_words(keys: UInt64, words: Int64) -> UInt64:
-    """Return keys whose word 0 is word `words` of the given keys, in every stream."""
-    return keys + words.astype(np.uint64) * np.uint64(_GOLDEN)
+def skip_bits(keys: UInt64, counts: Int64) -> UInt64:
+    """Return keys whose streams start after the first `counts[i]` entries of the given keys' streams."""
+    return keys + counts.astype(np.uint64) * np.uint64(_GOLDEN)
 
 
 def draw(keys: UInt64, stream: int, counts: Int64) -> UInt64:
-    """Return the first `counts[i]` words of row i, flat: `pipeline.seeding.words` for rows of different sizes."""
-    index = within(counts)
+    """Return the first `counts[i]` entries of 64 random bits of row i, flat; see `seeding.random_bits`."""
+    index = list_indices(counts)
     index += (stream << 32) + 1
     return mix(np.repeat(keys, counts) + index.view(np.uint64) * np.uint64(_GOLDEN))
 
 
-def within(counts: Int64) -> Int64:
-    """Return the index of each value in its own list, for lists of these lengths laid end to end."""
+def list_indices(counts: Int64) -> Int64:
+    """Return the index of each value in its own list, for concatenated lists of these lengths."""
     offsets = offsets_of(counts)
     index = np.arange(offsets[-1], dtype=np.int64)
     index -= np.repeat(offsets[:-1], counts)
     return index
 
 
-def _fill(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
-    """Write `mix(keys[:, None] + steps)` into `out` without allocating."""
+def _fill_bits(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
+    # out = mix(keys[:, None] + steps), without allocations
     np.add(keys[:, None], steps, out=out)
     np.right_shift(out, np.uint64(30), out=spare)
     np.bitwise_xor(out, spare, out=out)
@@ -81,18 +80,18 @@ def _fill(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
     np.bitwise_xor(out, spare, out=out)
 
 
-def _numbered_words(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
-    """Yield words with their index in the low 16 bits, hence unique, for a few rows at a time.
+def _indexed_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
+    """Yield (rows, bits [rows, widest]) for a few rows at a time: 48 random bits and a 16-bit index, hence unique.
 
-    Yields (rows, words [len(rows), widest]); columns after a row's size hold the greatest word. Rows come by rising
-    size; the array of words is reused.
+    Columns after a row's size hold the greatest value. Rows come in order of size; the array is reused.
     """
     uniform = len(sizes) == 0 or bool((sizes == sizes[0]).all())
     order = np.arange(len(sizes)) if uniform else np.argsort(sizes, kind="stable")
     start = 0
     buffers = np.empty((2, 0), dtype=np.uint64)
     while start < len(order):
-        rows_at_once = max(1, _CACHED_WORDS // max(1, int(sizes[order[start]])))
+        # as many rows as fit in the cache
+        rows_at_once = max(1, _CACHED_ENTRIES // max(1, int(sizes[order[start]])))
         rows: Any = slice(start, min(start + rows_at_once, len(order)))
         start = rows.stop
         if not uniform:
@@ -101,10 +100,11 @@ def _numbered_words(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[A
         shape = (len(keys[rows]), widest)
         if buffers.shape[1] < shape[0] * widest:
             buffers = np.empty((2, shape[0] * widest), dtype=np.uint64)
+        # random bits above, column index below
         out, spare = (buffer[: shape[0] * widest].reshape(shape) for buffer in buffers)
         first = (stream << 32) + 1
         steps = np.arange(first, first + widest, dtype=np.uint64) * np.uint64(_GOLDEN)
-        _fill(keys[rows], steps, out, spare)
+        _fill_bits(keys[rows], steps, out, spare)
         out &= _HIGH
         out |= np.arange(widest, dtype=np.uint64)
         if not uniform:
@@ -113,81 +113,81 @@ def _numbered_words(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[A
 
 
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:
-    """Choose for each row a uniform subset of `counts[i]` of the numbers 0..candidates[i]-1, ascending (uint16).
+    """Choose for each row a uniform subset of `counts[i]` of the indices 0..candidates[i]-1, ascending (uint16).
 
-    The numbers whose words are the smallest: a set, so the result does not depend on how numpy partitions.
+    The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions.
 
     Args:
-        keys: one key a row, shape [n].
+        keys: one key per row, shape [n].
         candidates: at most 65,535, shape [n].
         counts: at most `candidates`, shape [n].
-        stream: which words to use.
+        stream: random stream.
     """
-    return _smallest(counts, _numbered_words(keys, stream, candidates))
+    return _take_smallest(counts, _indexed_bits(keys, stream, candidates))
 
 
 def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int = POSITIONS) -> Ragged:
-    """Choose for each row `counts[i]` of its candidates, ascending (uint16), one by one in proportion to their weights.
+    """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
 
-    A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen. Their law is that
-    of draws without replacement, each among those that are left (Efraimidis and Spirakis, 2006).
+    A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen, which has the
+    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006).
 
     Args:
-        keys: one key a row, shape [n].
-        mean_times: 1 / weight of each candidate, above 0 (float64); at most 65,535 a row.
+        keys: one key per row, shape [n].
+        mean_times: 1 / weight of each candidate, above 0 (float64); at most 65,535 per row.
         counts: at most the row's candidates, shape [n].
-        stream: which words to use.
+        stream: random stream.
 
     Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
     """
-    return _smallest(counts, _numbered_times(keys, stream, mean_times))
+    return _take_smallest(counts, _indexed_times(keys, stream, mean_times))
 
 
-def _numbered_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
-    """Yield what `_numbered_words` does, with the bits of exponential times in place of words.
-
-    The bits of positive floats rise with them, and the lowest 16 give way to the index.
-    """
+def _indexed_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
+    """Like `_indexed_bits`, with the bits of exponential times instead of uniform bits."""
     sizes, offsets = mean_times.lengths, mean_times.offsets
-    for rows, numbered in _numbered_words(keys, stream, sizes):
-        index = np.arange(numbered.shape[1])
+    for rows, bits in _indexed_bits(keys, stream, sizes):
+        # times [rows, widest]: exponential times scaled by the candidates' means
+        index = np.arange(bits.shape[1])
         outside = index >= sizes[rows][:, None]
-        places = offsets[:-1][rows][:, None] + index
-        places[outside] = 0
-        times = exponentials(numbered >> np.uint64(16)) * mean_times.values.take(places)
-        np.bitwise_and(times.view(np.uint64), _HIGH, out=numbered)
-        numbered |= index.astype(np.uint64)
-        numbered[outside] = _NEVER
-        yield rows, numbered
+        positions = offsets[:-1][rows][:, None] + index
+        positions[outside] = 0
+        times = exponentials(bits >> np.uint64(16)) * mean_times.values.take(positions)
+        # positive floats sort like their bits; the index replaces the lowest 16
+        np.bitwise_and(times.view(np.uint64), _HIGH, out=bits)
+        bits |= index.astype(np.uint64)
+        bits[outside] = _NEVER
+        yield rows, bits
 
 
-def _smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
-    """Return the low 16 bits of the `counts[i]` smallest words of each row, ascending."""
+def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
+    """Return the indices of the `counts[i]` smallest entries of each row, ascending."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, words in batches:
-        wanted = counts[rows]
-        largest = int(wanted.max(initial=0))
+    for rows, bits in batches:
+        row_counts = counts[rows]
+        largest = int(row_counts.max(initial=0))
         if largest == 0:
             continue
-        if largest < words.shape[1]:
-            words.partition(largest - 1, axis=1)
-        chosen = words[:, :largest]
-        if (wanted == largest).all():
+        if largest < bits.shape[1]:
+            bits.partition(largest - 1, axis=1)
+        chosen = bits[:, :largest]
+        if (row_counts == largest).all():
             picked = (chosen & _LOW).astype(np.uint16)
             picked.sort(axis=1)
-            _place(values, offsets, rows, picked)
+            _write_rows(values, offsets, rows, picked)
         else:
+            # rows of different counts: unused columns get the largest index, so that they sort last
             chosen.sort(axis=1)
-            inside = np.arange(largest) < wanted[:, None]
+            inside = np.arange(largest) < row_counts[:, None]
             picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
             picked.sort(axis=1)
-            places = offsets[:-1][rows][:, None] + np.arange(largest)
-            values[places[inside]] = picked[inside]
+            positions = offsets[:-1][rows][:, None] + np.arange(largest)
+            values[positions[inside]] = picked[inside]
     return Ragged(values, offsets)
 
 
-def _place(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]) -> None:
+def _write_rows(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]) -> None:
     if isinstance(rows, slice):
         values[offsets[rows.start] : offsets[rows.stop]] = picked.reshape(-1)
     else:
@@ -195,78 +195,80 @@ def _place(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]
 
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
-    """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): the numbers in the order of their words."""
-    return _sorted_numbers(counts, _numbered_words(keys, stream, counts))
+    """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
+    return _sort_indices(counts, _indexed_bits(keys, stream, counts))
 
 
 def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Ragged:
-    """Draw for each row a permutation of 0..counts[i]-1 (uint16) that moves no number farther than `distance`.
+    """Draw for each row a permutation of 0..counts[i]-1 (uint16) that moves no index farther than `distance`.
 
-    The numbers i in the order of i + u * (distance + 1), with u the high 32 bits of word i as a fraction (local shuffle
-    of arXiv 1711.00043). Rows of c numbers need c + distance <= 65,535.
+    Indices i are sorted by i + u * (distance + 1), u uniform in [0, 1) with 32 bits: the local shuffle of
+    arXiv 1711.00043. Rows of c indices need c + distance <= 65,535.
     """
-    return _sorted_numbers(counts, _near_words(keys, stream, counts, distance))
+    return _sort_indices(counts, _indexed_near_bits(keys, stream, counts, distance))
 
 
-def _near_words(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
-    for rows, numbered in _numbered_words(keys, stream, counts):
-        places = np.arange(numbered.shape[1], dtype=np.uint64)
-        numbered >>= np.uint64(32)
-        numbered *= np.uint64(distance + 1)
-        numbered += places << np.uint64(32)
-        numbered <<= np.uint64(16)
-        numbered |= places
-        numbered[places >= counts[rows].astype(np.uint64)[:, None]] = _NEVER
-        yield rows, numbered
+def _indexed_near_bits(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
+    for rows, bits in _indexed_bits(keys, stream, counts):
+        index = np.arange(bits.shape[1], dtype=np.uint64)
+        # fixed point: i + u * (distance + 1) in bits 16..63, the index below
+        bits >>= np.uint64(32)
+        bits *= np.uint64(distance + 1)
+        bits += index << np.uint64(32)
+        bits <<= np.uint64(16)
+        bits |= index
+        bits[index >= counts[rows].astype(np.uint64)[:, None]] = _NEVER
+        yield rows, bits
 
 
-def _sorted_numbers(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
-    """Return the low 16 bits of each row's words, in the order of the words."""
+def _sort_indices(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
+    """Return each row's indices, sorted by its entries."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, numbered in batches:
-        numbered.sort(axis=1)
-        numbers = (numbered & _LOW).astype(np.uint16)
-        if (counts[rows] == numbers.shape[1]).all():
-            _place(values, offsets, rows, numbers)
+    for rows, bits in batches:
+        bits.sort(axis=1)
+        indices = (bits & _LOW).astype(np.uint16)
+        if (counts[rows] == indices.shape[1]).all():
+            _write_rows(values, offsets, rows, indices)
             continue
-        inside = np.arange(numbers.shape[1]) < counts[rows][:, None]
-        places = offsets[:-1][rows][:, None] + np.arange(numbers.shape[1])
-        values[places[inside]] = numbers[inside]
+        inside = np.arange(indices.shape[1]) < counts[rows][:, None]
+        positions = offsets[:-1][rows][:, None] + np.arange(indices.shape[1])
+        values[positions[inside]] = indices[inside]
     return Ragged(values, offsets)
 
 
 def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
 
-    A row that draws the identity draws again from its next words; after 64 identities its first two are swapped.
+    A row that draws the identity draws again from the next random bits; after 64 tries its first two are swapped.
     """
     orders = permute(keys, counts, stream)
     for attempt in range(1, 64):
-        same = np.flatnonzero(_identities(orders))
+        same = np.flatnonzero(_is_identity(orders))
         if len(same) == 0:
             return orders
-        again = permute(skip_words(keys[same], attempt * counts[same]), counts[same], stream)
-        places = np.repeat(orders.offsets[same] - again.offsets[:-1], counts[same])
-        orders.values[places + np.arange(len(places))] = again.values
-    first = orders.offsets[:-1][_identities(orders)]
+        again = permute(skip_bits(keys[same], attempt * counts[same]), counts[same], stream)
+        positions = np.repeat(orders.offsets[same] - again.offsets[:-1], counts[same])
+        orders.values[positions + np.arange(len(positions))] = again.values
+    first = orders.offsets[:-1][_is_identity(orders)]
     orders.values[first], orders.values[first + 1] = 1, 0
     return orders
 
 
-def _identities(orders: Ragged) -> NDArray[np.bool_]:
-    """Return rows of two or more entries that are the identity."""
+def _is_identity(orders: Ragged) -> NDArray[np.bool_]:
+    # rows of a single entry do not count
     same = orders.lengths >= 2
-    moved = orders.values != within(orders.lengths)
+    moved = orders.values != list_indices(orders.lengths)
     same[rows_of(orders)[moved]] = False
     return same
 
 
 def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
-    """Draw for each row a uniform composition of `totals[i]` in `parts[i]` positive parts (int64).
+    """Draw for each row a uniform composition of `totals[i]` into `parts[i]` positive parts (int64).
 
-    Example: 7 in 3 parts with the cuts 2 and 3 is 2, 1, 4.
+    Example: 7 into 3 parts with the cuts 2 and 3 is 2, 1, 4.
     """
+    # a composition is a set of distinct cuts: choose them, and end each row at its total
     cuts = choose(keys, np.maximum(totals - 1, 0), np.maximum(parts - 1, 0), LENGTHS)
     offsets = offsets_of(parts)
     ends = np.empty(offsets[-1], dtype=np.int64)
@@ -275,21 +277,22 @@ def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
     inner[last] = False
     ends[inner] = cuts.values.astype(np.int64) + 1
     ends[last] = totals[parts > 0]
+    # parts are the differences of successive ends
     before = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
     before[offsets[:-1][parts > 0]] = 0
     return Ragged(ends - before, offsets)
 
 
-def slots(keys: UInt64, kept: Int64, counts: Int64) -> Ragged:
-    """Choose for each row `counts[i]` of the `kept[i] + 1` gaps around the kept tokens, ascending (int64).
+def choose_gaps(keys: UInt64, kept: Int64, counts: Int64) -> Ragged:
+    """Choose for each row `counts[i]` of the `kept[i] + 1` gaps around the unmasked tokens, ascending (int64).
 
-    Spans in distinct gaps never touch, and every such placing is equally likely.
+    Spans in distinct gaps never touch, and every such arrangement is equally likely.
     """
     gaps = choose(keys, kept + 1, counts, SLOTS)
     return Ragged(gaps.values.astype(np.int64), gaps.offsets)
 
 
-def roles(
+def draw_replacements(
     keys: UInt64,
     original: Ragged,
     *,
@@ -299,33 +302,35 @@ def roles(
     random_ppm: int,
     role_owner: Int64 | None = None,
 ) -> NDArray[Any]:
-    """Return the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
+    """Draw the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
 
-    Each token draws its own role: rounding the shares per row would never draw a random id in a short row.
+    Every token is decided independently: rounding the shares per row would never give short rows a random id.
 
     Args:
-        keys: one key a row.
+        keys: one key per row.
         original: the selected ids.
         mask: id of [MASK].
-        replaceable: ids a random replacement is drawn from; it may equal the original.
+        replaceable: ids that a random replacement is drawn from; it may equal the original.
         mask_ppm: share of [MASK] in parts per million.
         random_ppm: share of random ids in parts per million.
-        role_owner: for each token the (flat) one whose draw decides its role too; None: each draws its own. Random ids
-            are each token's own in any case.
+        role_owner: flat index of the token whose draw decides for each token, None: its own. Random ids are always
+            drawn per token.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)
-    words = draw(keys, ROLES, original.lengths)
-    deciding = words if role_owner is None else words[role_owner]
-    masked, changed = _share(deciding, mask_ppm), _share(deciding, mask_ppm + random_ppm)
+    bits = draw(keys, ROLES, original.lengths)
+    # the high 32 bits decide between [MASK], random and unchanged
+    deciding = bits if role_owner is None else bits[role_owner]
+    masked, changed = _is_below_share(deciding, mask_ppm), _is_below_share(deciding, mask_ppm + random_ppm)
     result = np.where(masked, original.values.dtype.type(mask), original.values)
-    drawn = np.flatnonzero(changed & ~masked)
-    result[drawn] = replaceable[below(words[drawn] & np.uint64(0xFFFFFFFF), len(replaceable))]
+    # the low 32 bits choose the random id
+    random = np.flatnonzero(changed & ~masked)
+    result[random] = replaceable[below(bits[random] & np.uint64(0xFFFFFFFF), len(replaceable))]
     return result
 
 
-def _share(words: UInt64, ppm: int) -> NDArray[np.bool_]:
-    """Return whether `below(high 32 bits, 10**6) < ppm`, in one comparison."""
+def _is_below_share(bits: UInt64, ppm: int) -> NDArray[np.bool_]:
+    # `below(high 32 bits, 10**6) < ppm` in one comparison
     if ppm >= MILLION:
-        return np.ones(len(words), dtype=np.bool_)
-    return words < np.uint64(-(-(ppm << 32) // MILLION) << 32)
+        return np.ones(len(bits), dtype=np.bool_)
+    return bits < np.uint64(-(-(ppm << 32) // MILLION) << 32)

@@ -1,4 +1,4 @@
-"""Lengths of spans, drawn from a law until they reach a total."""
+"""Draw span lengths that add up to a given number of tokens per row."""
 
 from __future__ import annotations
 
@@ -6,49 +6,52 @@ import numpy as np
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.kernels.distributions import inverse_cdf
-from clozeline.pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
+from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, rows_of
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS
 
 
-def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:
-    """Draw lengths for each row until their sum reaches `totals[i]`; the last is cut to make it the sum (int64).
+def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64) -> Ragged:
+    """Draw lengths for each row until their sum reaches `totals[i]`; the last one is cut to fit (int64).
 
     Args:
-        keys: one key a row.
-        totals: shape [n].
-        thresholds: the law.
-        words: how many lengths to draw at first; the result does not depend on it.
+        keys: one key per row.
+        totals: tokens of each row's spans, shape [n].
+        thresholds: table of the length distribution (`distributions`).
+        counts: how many lengths to draw at first; the result does not depend on it.
     """
+    # draw twice as many for rows whose lengths do not suffice
     while True:
-        offsets = offsets_of(words)
-        drawn = inverse_cdf(draw(keys, LENGTHS, words), thresholds)
-        before = running(drawn, offsets)
-        wanted = np.repeat(totals, words)
+        offsets = offsets_of(counts)
+        drawn = inverse_cdf(draw(keys, LENGTHS, counts), thresholds)
+        before = exclusive_cumsum(drawn, offsets)
         reached = before[offsets[1:] - 1] + drawn[offsets[1:] - 1]
         if (reached >= totals).all():
             break
-        words = np.where(reached < totals, 2 * words, words)
-    used = before < wanted
-    lengths = np.minimum(drawn, wanted - before)[used]
-    row = np.repeat(np.arange(len(totals)), words)[used]
+        counts = np.where(reached < totals, 2 * counts, counts)
+    # keep the lengths that start below the total, and cut the last one
+    total = np.repeat(totals, counts)
+    used = before < total
+    lengths = np.minimum(drawn, total - before)[used]
+    row = np.repeat(np.arange(len(totals)), counts)[used]
     return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(totals))))
 
 
-def merged(lengths: Ragged, limit: Int64) -> Ragged:
-    """Return at most `limit` spans a row: drop zero lengths (last first), then merge the last spans."""
+def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
+    """Reduce each row to at most `limit` spans: drop zero lengths, the last ones first, then merge the last spans."""
     spans = lengths.lengths
     if (spans <= limit).all():
         return lengths
+    # drop as many zero lengths as there are spans too many
     zero = lengths.values == 0
-    zeros_before = running(zero, lengths.offsets)
+    zeros_before = exclusive_cumsum(zero, lengths.offsets)
     zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
     rows = rows_of(lengths)
     excess = np.minimum(zeros, np.maximum(spans - limit, 0))
     keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
     kept = Ragged(lengths.values[keep], offsets_of(spans - excess))
-    counts = np.minimum(kept.lengths, limit)
-    place = np.minimum(within(kept.lengths), (limit - 1)[rows_of(kept)])
-    offsets = offsets_of(counts)
-    sums = np.bincount(place + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(np.int64)
+    # add every span from the limit on to the last span that is allowed
+    offsets = offsets_of(np.minimum(kept.lengths, limit))
+    span = np.minimum(list_indices(kept.lengths), (limit - 1)[rows_of(kept)])
+    sums = np.bincount(span + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(np.int64)
     return Ragged(sums, offsets)

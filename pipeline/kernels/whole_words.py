@@ -1,4 +1,4 @@
-"""Whole words, alone or in spans, taken in random order under a budget of tokens."""
+"""Select whole words, single or in spans, in random order within a token budget (whole-word masking)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.pipeline.kernels.distributions import inverse_cdf
-from clozeline.pipeline.kernels.ragged import IdSet, span_places
-from clozeline.pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_words, within
+from clozeline.pipeline.kernels.ragged import IdSet, span_positions
+from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, permute, skip_bits
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, POSITIONS
 
@@ -21,10 +21,10 @@ class RowWords:
     """The words of many rows.
 
     Args:
-        starts: flat place of each word's first token, ascending, shape [words].
+        starts: flat position of each word's first token, ascending, shape [words].
         lengths: tokens of each word, shape [words].
-        offsets: words before each row, and all, shape [rows + 1].
-        run_ends: for each word, the first later word that a row's end or a special token parts from it.
+        offsets: index of each row's first word, and the number of words, shape [rows + 1].
+        run_ends: for each word, the first later word behind the end of its row or behind a special token.
     """
 
     starts: Int64
@@ -34,27 +34,27 @@ class RowWords:
 
     @property
     def tokens(self) -> Int64:
-        """Return tokens of all words of each row, shape [rows]."""
+        """Return the number of tokens in words of each row, shape [rows]."""
         before = offsets_of(self.lengths)
         return before[self.offsets[1:]] - before[self.offsets[:-1]]
 
 
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
-    """Return words of rows that all have tokens.
+    """Find the words of rows that all have tokens.
 
-    A word starts at a token that the tokenizer says opens one, at the start of a row and after a special token.
-    Special tokens belong to no word.
+    A word starts at a token that opens one, at the start of a row and after a special token.
 
     Args:
         ids: rows, none empty.
-        opens: [tokens] bool, tokens that open a word by `Vocabulary.opens_word`; the starts of rows are set.
+        opens: [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the starts of rows.
         special: ids that belong to no word.
     """
     opens[ids.offsets[:-1]] = True
-    if not special.meets(ids.values):
+    if not special.contains_any(ids.values):
         starts = np.flatnonzero(opens)
         offsets = np.searchsorted(starts, ids.offsets)
         return RowWords(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
+    # words also end before special tokens, which belong to no word
     marks = special.mask(ids.values)
     breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
     breaks[ids.offsets] = True
@@ -62,86 +62,93 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     bounds = np.flatnonzero(opens | breaks[:-1] | marks)
     is_word = ~marks[bounds]
     starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
+    # runs of words without a special token between them
     first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
     return RowWords(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
 
 
 def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
-    """Take whole words in random order under a budget; return which words are taken, shape [words].
+    """Select whole words in random order within a token budget; return which words are selected, shape [words].
 
-    A span grows to the right over words of its run that are not taken, while the next word fits the remaining budget.
-    A start that is taken or does not fit is passed over, which has the same law as drawing another start. In the end no
-    remaining word fits the remaining budget. Where every word of a row is longer than its budget, the first word in
-    order is taken whole.
+    A span grows to the right over unselected words of its run while the next word fits the remaining budget. A start
+    that is selected already or does not fit is skipped, which is equivalent to drawing another start. Selection ends
+    when no remaining word fits. If every word of a row exceeds its budget, the first word in random order is selected.
 
     Args:
-        keys: one key a row.
+        keys: one key per row.
         words: the words.
-        budgets: tokens to take in each row, at most as many as its words have.
-        thresholds: table of `pipeline.kernels.distributions` for the number of words of a span; None: one word.
+        budgets: tokens to select in each row, at most as many as its words have.
+        thresholds: table of `distributions` for the number of words of a span; None: one word.
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """
+    # queue: word indices in random order, row by row; positions: each row's next entry in it
     counts = np.diff(words.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)
     taken = np.zeros(len(queue), dtype=np.bool_)
-    remaining, places = budgets.copy(), words.offsets[:-1].copy()
+    remaining, positions = budgets.copy(), words.offsets[:-1].copy()
     if thresholds is None:
-        _take_prefix(words, queue, taken, remaining, places)
+        _take_prefix(words, queue, taken, remaining, positions)
+    # one span per row and step, for rows with budget left
     rows = np.flatnonzero((remaining > 0) & (counts > 0))
     passed = np.full(len(rows), thresholds is None)
     while len(rows):
+        # rows whose last start did not fit search for the next one that does
         again = rows[passed]
-        places[again] = _next_fitting(words, queue, taken, remaining[again], places[again], words.offsets[1:][again])
-        rows = rows[(remaining[rows] > 0) & (places[rows] < words.offsets[1:][rows])]
-        first, tries = queue[places[rows]], places[rows] - words.offsets[rows]
-        longest = np.ones_like(first) if thresholds is None else _drawn(keys[rows], tries, thresholds)
-        size = _grow(words, taken, first, longest, remaining[rows])
+        positions[again] = _next_fitting(
+            words, queue, taken, remaining[again], positions[again], words.offsets[1:][again]
+        )
+        rows = rows[(remaining[rows] > 0) & (positions[rows] < words.offsets[1:][rows])]
+        # draw the number of words of the span, and take the words that fit
+        first, tries = queue[positions[rows]], positions[rows] - words.offsets[rows]
+        longest = np.ones_like(first)
+        if thresholds is not None:
+            longest = inverse_cdf(draw(skip_bits(keys[rows], tries), LENGTHS, longest), thresholds)
+        size = _take_span(words, taken, first, longest, remaining[rows])
         remaining[rows] -= size
-        places[rows] += 1
-        passed = (size == 0) | (places[rows] == words.offsets[1:][rows])
+        positions[rows] += 1
+        passed = (size == 0) | (positions[rows] == words.offsets[1:][rows])
         rows, passed = rows[remaining[rows] > 0], passed[remaining[rows] > 0]
+    # rows without any word that fits: take the first one
     nothing = np.flatnonzero((remaining == budgets) & (budgets > 0) & (counts > 0))
     taken[queue[words.offsets[nothing]]] = True
     return taken
 
 
-def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, places: Int64) -> None:
-    """Take words alone while the next one fits; brings `taken`, `remaining` and `places` up to date."""
+def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64) -> None:
+    """Take single words while the next one fits; updates `taken`, `remaining` and `positions`."""
     sizes = words.lengths[queue]
     counts = np.diff(words.offsets)
-    fits = running(sizes, words.offsets) + sizes <= np.repeat(remaining, counts)
+    fits = exclusive_cumsum(sizes, words.offsets) + sizes <= np.repeat(remaining, counts)
     taken[queue[fits]] = True
     row = np.repeat(np.arange(len(counts)), counts)[fits]
     remaining -= np.bincount(row, sizes[fits], minlength=len(counts)).astype(np.int64)
-    places += np.bincount(row, minlength=len(counts))
+    positions += np.bincount(row, minlength=len(counts))
 
 
-def _next_fitting(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, places: Int64, ends: Int64) -> Int64:
-    """Return the place in the queue, from `places` on, of the next word that fits; `ends` if there is no such word."""
-    counts = ends - places
-    index = np.repeat(places, counts) + within(counts)
+def _next_fitting(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64, ends: Int64) -> Int64:
+    """Return the index in the queue, from `positions` on, of the next word that fits; `ends` if there is none."""
+    counts = ends - positions
+    index = np.repeat(positions, counts) + list_indices(counts)
     word = queue[index]
-    found = np.flatnonzero(~taken[word] & (words.lengths[word] <= np.repeat(remaining, counts)))
+    fitting = np.flatnonzero(~taken[word] & (words.lengths[word] <= np.repeat(remaining, counts)))
+    # the first fitting entry of each row
     bounds = offsets_of(counts)
-    first = np.searchsorted(found, bounds[:-1])
+    first = np.searchsorted(fitting, bounds[:-1])
     result = ends.copy()
-    some = first < np.searchsorted(found, bounds[1:])
-    result[some] = index[found[first[some]]]
+    some = first < np.searchsorted(fitting, bounds[1:])
+    result[some] = index[fitting[first[some]]]
     return result
 
 
-def _drawn(keys: UInt64, tries: Int64, thresholds: UInt64) -> Int64:
-    """Return the number of words that each try draws."""
-    return inverse_cdf(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
-
-
-def _grow(words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
-    """Take up to `longest` words from `first` on; returns how many tokens they have."""
+def _take_span(words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
+    """Take up to `longest` words from `first` on; return how many tokens they have."""
+    # word [rows, longest]: the candidates, clipped to valid indices
     step = np.arange(int(longest.max(initial=1)))
     word = first[:, None] + step
     inside = (step < longest[:, None]) & (word < words.run_ends[first][:, None])
     word = np.minimum(word, len(taken) - 1)
+    # cut each span at the first word that is taken or too long
     sizes = words.lengths[word]
     fits = inside & ~taken[word] & (np.cumsum(sizes, axis=1) <= remaining[:, None])
     fits = np.logical_and.accumulate(fits, axis=1)
@@ -150,19 +157,19 @@ def _grow(words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining:
     return total
 
 
-def taken_tokens(words: RowWords, taken: Bool, ids: Ragged) -> Ragged:
-    """Return flat places of the tokens of the taken words, ascending (int64)."""
-    places = span_places(words.starts[taken], words.lengths[taken])
-    return Ragged(places, np.searchsorted(places, ids.offsets))
+def positions_of_words(words: RowWords, taken: Bool, ids: Ragged) -> Ragged:
+    """Return the flat positions of the selected words' tokens, ascending (int64)."""
+    positions = span_positions(words.starts[taken], words.lengths[taken])
+    return Ragged(positions, np.searchsorted(positions, ids.offsets))
 
 
-def openings(places: Int64) -> Bool:
-    """Return which of ascending places do not follow the place before directly: where maximal runs open."""
-    opens = np.ones(len(places), dtype=np.bool_)
-    opens[1:] = places[1:] != places[:-1] + 1
-    return opens
+def run_starts(positions: Int64) -> Bool:
+    """Return which of ascending positions start a run of consecutive positions, bool."""
+    starts = np.ones(len(positions), dtype=np.bool_)
+    starts[1:] = positions[1:] != positions[:-1] + 1
+    return starts
 
 
-def deciders(opens: NDArray[Any]) -> Int64:
-    """Return for each entry the last one up to it that opens a unit; the first entry opens one."""
+def unit_starts(opens: NDArray[Any]) -> Int64:
+    """Return, for each entry, the last entry up to it that opens a unit; the first entry opens one."""
     return np.maximum.accumulate(np.where(opens, np.arange(len(opens)), 0))

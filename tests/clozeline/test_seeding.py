@@ -18,10 +18,10 @@ from clozeline.seeding import (
     keyed_hash,
     mix,
     order_key,
-    reversed_bits,
+    random_bits,
+    random_bits_of,
+    reverse_bits,
     sample_uid,
-    word_of,
-    words,
 )
 from tests.pipeline.laws import chi_square_is_plausible
 
@@ -38,7 +38,7 @@ def slow_mix(x: int) -> int:
 def test_words_of_rows_equal_plain_integers(uids: list[int], stream: int, index: int, seed: int) -> None:
     variants = np.arange(len(uids), dtype=np.uint16) % 2
     keys = kernel_keys(seed, "label", np.array(uids, np.uint64), variants)
-    found = words(keys, stream, 3, start=index)
+    found = random_bits(keys, stream, 3, start=index)
     for row, uid in enumerate(uids):
         base = kernel_base(seed, "label", int(variants[row]))
         key = slow_mix(slow_mix(uid) ^ base)
@@ -47,7 +47,7 @@ def test_words_of_rows_equal_plain_integers(uids: list[int], stream: int, index:
             slow_mix((key + 0x9E3779B97F4A7C15 * (2**32 * stream + j + 1)) % 2**64) for j in range(index, index + 3)
         ]
         assert found[row].tolist() == wanted
-        assert word_of(base, uid, stream, index) == wanted[0]
+        assert random_bits_of(base, uid, stream, index) == wanted[0]
 
 
 @given(words64)
@@ -77,7 +77,7 @@ def test_below_scales_a_word(word: int, bound: int) -> None:
 
 @given(st.integers(0, 65_535))
 def test_reversed_bits(number: int) -> None:
-    assert int(reversed_bits(np.array([number], np.uint16))[0]) == int(f"{number:016b}"[::-1], 2)
+    assert int(reverse_bits(np.array([number], np.uint16))[0]) == int(f"{number:016b}"[::-1], 2)
 
 
 def test_stratified_words_are_uniform_and_even_over_variants() -> None:

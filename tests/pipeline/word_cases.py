@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LENGTHS, POSITIONS, words
+from clozeline.seeding import LENGTHS, POSITIONS, random_bits
 
 
 class Word(NamedTuple):
@@ -21,7 +21,7 @@ class Word(NamedTuple):
 
 def drawn(key: np.uint64, stream: int, count: int) -> list[int]:
     """Words of a stream as plain numbers."""
-    return words(np.array([key]), stream, count)[0].tolist() if count else []
+    return random_bits(np.array([key]), stream, count)[0].tolist() if count else []
 
 
 def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:

@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
-from clozeline.pipeline.kernels.ragged import IdSet, after_head, framed
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -42,7 +42,7 @@ class TokenRows:
 
 def refuse_reserved(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
     """Raise ValueError where a row holds a reserved id, which an edited sequence could not tell from its frame."""
-    if reserved.meets(ids.values):
+    if reserved.contains_any(ids.values):
         place = int(np.flatnonzero(reserved.mask(ids.values))[0])
         row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
         raise ValueError(
@@ -150,16 +150,16 @@ class DenoisingPair(Objective):
         text = TokenRows(ids, samples.columns["sentence_starts"], documents)
         corrupted, noise = self.noise(text, draws)
         columns = {
-            "input_ids": framed(corrupted, self._head, self._eos),
-            "target_ids": framed(ids, None, self._eos),
+            "input_ids": add_special_tokens(corrupted, self._head, self._eos),
+            "target_ids": add_special_tokens(ids, None, self._eos),
             **noise,
         }
         if documents is not None:
-            starts = after_head(self.documents_after(documents, text, noise), int(self._head is not None))
+            starts = shift_starts(self.documents_after(documents, text, noise), int(self._head is not None))
             columns |= {"document_starts": starts, "target_document_starts": documents}
         return columns
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `<s> x </s>`, or without the head."""
         head = [] if self._head is None else [self._head]
         return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
@@ -174,4 +174,4 @@ class DenoisingPair(Objective):
         known = restored != LOST
         if len(restored) != len(original) or (restored[known] != original[known]).any():
             raise ValueError(f"objective '{self.label}': input, noise and target of the example contradict each other")
-        return self.framed(original)
+        return self.add_special_tokens(original)

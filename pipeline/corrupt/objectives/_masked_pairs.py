@@ -29,8 +29,8 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
 )
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, offsets_of, roles
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, draw_replacements, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -107,11 +107,11 @@ class MaskedPair(Objective, ABC):
 
     def budget(self, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
-        return count(maskable, self._rate, maskable if self.options.max_labels is None else self.options.max_labels)
+        return count_at_rate(maskable, self._rate, self.options.max_labels)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Return flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
-        if any(self.special.meets(ids) for ids in pairs.pool):
+        if any(self.special.contains_any(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
         sizes = pairs.lengths.sum(axis=1)
         chosen = choose(keys, sizes, self.budget(sizes))
@@ -126,7 +126,7 @@ class MaskedPair(Objective, ABC):
         rows = self._framed_pairs(pairs)
 
         def replacement_ids(original: Ragged) -> NDArray[Any]:
-            return roles(
+            return draw_replacements(
                 keys, original, mask=self._mask, replaceable=self.vocabulary.replaceable, mask_ppm=self._mask_ppm,
                 random_ppm=self._random_ppm,
             )  # fmt: skip
@@ -147,13 +147,14 @@ class MaskedPair(Objective, ABC):
         values = segments(np.concatenate((*pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`: the frame of one segment."""
         return np.concatenate((self._frame_ids[:1], ids, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
 
-    def framed_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens_to_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] a [SEP] b [SEP]` for one row."""
-        return np.concatenate((self.framed(first), second, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
+        pair = np.concatenate((self.add_special_tokens(first), second, self._frame_ids[1:]))
+        return pair.astype(self.vocabulary.id_dtype)
 
     def segments_of(self, row: NDArray[Any], example: Example) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the two segments of a framed row, without the frame.

@@ -21,9 +21,9 @@ from clozeline.configuration.config import STRICT
 from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.kernels.distributions import powers
-from clozeline.pipeline.kernels.ragged import IdSet, after_head, framed
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, choose_weighted, offsets_of, roles
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_replacements, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -140,18 +140,18 @@ class SingleRow(Objective, ABC):
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip rows of specials only."""
         ids = samples.columns["ids"]
-        if self.special.meets(ids.values):
+        if self.special.contains_any(ids.values):
             special = self.special.mask(ids.values)
             before = np.concatenate((np.zeros(1, np.int64), np.cumsum(~special, dtype=np.int64)))
             maskable = before[ids.offsets[1:]] - before[ids.offsets[:-1]]
             skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
         return skips
 
-    def framed_rows(self, ids: Ragged) -> Ragged:
+    def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
         """Return `[CLS] x [SEP]` for every row, a fresh array."""
-        return framed(ids, self._cls, self._sep)
+        return add_special_tokens(ids, self._cls, self._sep)
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
@@ -164,7 +164,7 @@ class SingleRow(Objective, ABC):
         """
         if self.options.cross_documents:
             return {}
-        return {"document_starts": after_head(samples.columns["document_starts"], head)}
+        return {"document_starts": shift_starts(samples.columns["document_starts"], head)}
 
 
 class MaskedRow(SingleRow):
@@ -188,7 +188,7 @@ class MaskedRow(SingleRow):
         """Choose tokens, hide them, for all rows at once."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         chosen = self.select(keys, ids, partial(self.budget, draws))
-        rows = self.framed_rows(ids)
+        rows = self.add_special_tokens_to_rows(ids)
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
         places = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
         columns = mask_tokens(rows, places, lambda original: self.replacement_ids(keys, original, places))
@@ -197,7 +197,7 @@ class MaskedRow(SingleRow):
     def budget(self, draws: Draws, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         rate = parts_per_million(self.options.mask_rate)
-        return count(maskable, rate, maskable if self._limit is None else self._limit)
+        return count_at_rate(maskable, rate, maskable if self._limit is None else self._limit)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Return flat places in `ids` of the labels, ascending; the default takes tokens uniformly."""
@@ -211,7 +211,7 @@ class MaskedRow(SingleRow):
             original: ids of the labels.
             places: their flat places in the framed rows.
         """
-        return roles(
+        return draw_replacements(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
             random_ppm=self.random_ppm, role_owner=self.role_owner(original, places),
         )  # fmt: skip
@@ -287,7 +287,7 @@ def frequency_times(objective: Objective, exponent: float) -> NDArray[np.float64
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
     """Return flat places of maskable tokens (None: all) and the bounds of each row among them."""
-    if not special.meets(ids.values):
+    if not special.contains_any(ids.values):
         return None, ids.offsets
     maskable = np.flatnonzero(~special.mask(ids.values))
     return maskable, np.searchsorted(maskable, ids.offsets)

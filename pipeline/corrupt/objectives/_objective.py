@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from clozeline.arrays import UInt8
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.kernels.ragged import spread, trimmed
+from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose
-from clozeline.seeding import kernel_keys, reversed_bits, words
+from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
 LONGEST_ROW: Final = 65_000
 """Most content tokens where places are stored as uint16: a frame adds a few tokens."""
@@ -82,8 +82,8 @@ class Draws:
         variants, counted from a multiple of 2**b, each of 2**b equal bins holds one.
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
-        shift = reversed_bits(self.variants).astype(np.uint64) << np.uint64(16)
-        return ((words(keys, stream, 1)[:, 0] >> np.uint64(32)) + shift) & np.uint64(0xFFFFFFFF)
+        shift = reverse_bits(self.variants).astype(np.uint64) << np.uint64(16)
+        return ((random_bits(keys, stream, 1)[:, 0] >> np.uint64(32)) + shift) & np.uint64(0xFFFFFFFF)
 
 
 class Objective(ABC):
@@ -156,7 +156,7 @@ class Objective(ABC):
             skipped row is empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
-        samples = Rows(samples.fixed, {name: trimmed(column) for name, column in samples.columns.items()})
+        samples = Rows(samples.fixed, {name: trim(column) for name, column in samples.columns.items()})
         skips = self.screen(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
         whole = len(rows) == len(samples)
@@ -164,7 +164,7 @@ class Objective(ABC):
         draws = Draws(seed, kept.fixed["uid"], variants if whole else variants[rows])
         columns = self.kernel(kept, draws)
         if not whole:
-            columns = {name: spread(column, rows, len(samples)) for name, column in columns.items()}
+            columns = {name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()}
         fixed = {**samples.fixed, "variant": variants}
         return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
 
@@ -192,7 +192,7 @@ class Objective(ABC):
         """Return the features of rows that can all be corrupted, in one call a batch."""
 
     @abstractmethod
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the framed original of one row, which `uncorrupt` gives back."""
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
@@ -219,7 +219,7 @@ class Objective(ABC):
 
         Objectives that take a part of a sample, or one of its sides first, say here which.
         """
-        return self.framed(sample["ids"])
+        return self.add_special_tokens(sample["ids"])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the number of tokens of these samples that their examples leave out; 0 by default."""

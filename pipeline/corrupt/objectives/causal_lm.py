@@ -14,8 +14,8 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_feature
-from clozeline.pipeline.kernels.ragged import after_head, framed, scalars
-from clozeline.pipeline.kernels.sampling import within
+from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
+from clozeline.pipeline.kernels.sampling import list_indices
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -117,7 +117,7 @@ class CausalLM(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Frame the rows where they are documents or an encoder reads them."""
         ids = samples.columns["ids"]
-        rows = ids if self._head is None and self._tail is None else framed(ids, self._head, self._tail)
+        rows = ids if self._head is None and self._tail is None else add_special_tokens(ids, self._head, self._tail)
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
             if self.options.cross_documents:
@@ -129,12 +129,12 @@ class CausalLM(Objective):
         if self.options.languages:
             columns["languages"] = scalars(samples.fixed["language"], np.uint8)
         if not self.options.cross_documents:
-            columns["document_starts"] = after_head(samples.columns["document_starts"], int(self._head is not None))
+            columns["document_starts"] = shift_starts(samples.columns["document_starts"], int(self._head is not None))
         return columns
 
     def _apart(self, rows: Ragged, documents: Ragged) -> dict[str, Ragged]:
         """Return one `</s>` for each document beside the row."""
-        numbers = within(documents.lengths)
+        numbers = list_indices(documents.lengths)
         return {
             "input_ids": Ragged(np.full_like(numbers, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
             "target_ids": rows,
@@ -142,7 +142,7 @@ class CausalLM(Objective):
             "target_document_starts": documents,
         }
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the row as the example holds it."""
         head = [] if self._head is None else [self._head]
         tail = [] if self._tail is None else [self._tail]

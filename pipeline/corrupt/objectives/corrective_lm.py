@@ -14,10 +14,10 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives.replaced_token_detection import ReplacedTokenDetection
 from clozeline.pipeline.kernels.ragged import scalars
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import CROPS, below, words
+from clozeline.seeding import CROPS, below, random_bits
 
 
 class CorrectiveLM(ReplacedTokenDetection):
@@ -61,8 +61,8 @@ class CorrectiveLM(ReplacedTokenDetection):
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Draw the crop over the content, without the frame."""
         lengths = samples.columns["ids"].lengths
-        left_out = count(lengths, self._crop, lengths - 1)
-        start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
+        left_out = count_at_rate(lengths, self._crop, lengths - 1)
+        start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
         return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
 
     def invert(self, example: Example) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -53,7 +53,7 @@ class DenoisingAutoencoding(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Put one [MASK] in the place of each chosen token."""
         ids = text.ids
-        masked = count(ids.lengths, self._rate)
+        masked = count_at_rate(ids.lengths, self._rate)
         chosen = choose(draws.keys(self.label), ids.lengths, masked)
         values = ids.values[ids.offsets[0] : ids.offsets[-1]].copy()
         values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask

@@ -15,7 +15,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, Pair
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
 from clozeline.pipeline.rows import Feature, Ragged, segments
-from clozeline.seeding import ORDERS, below, words
+from clozeline.seeding import ORDERS, below, random_bits
 
 
 class DocumentRotation(DenoisingPair):
@@ -42,7 +42,7 @@ class DocumentRotation(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Put the second segment of each row first."""
         ids, lengths = text.ids, text.ids.lengths
-        word = words(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
+        word = random_bits(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
         sizes = np.stack((lengths - rotation, rotation), axis=1)

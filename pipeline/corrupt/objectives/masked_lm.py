@@ -32,7 +32,7 @@ from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_between, parts_per_million
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, RATES, below, words
+from clozeline.seeding import LABELS, RATES, below, random_bits
 
 _LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
@@ -154,7 +154,7 @@ class MaskedLM(MaskedRow):
         prefix = np.zeros(len(samples), dtype=np.int64)
         if attention == "prefix":
             cuts = samples.columns["ids"].lengths - 1
-            prefix = 2 + below(words(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
+            prefix = 2 + below(random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
         return attention_columns(attention, prefix)
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:

@@ -16,9 +16,9 @@ from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
-from clozeline.pipeline.kernels.ragged import IdSet, after_head, framed, scalars, span_mask
-from clozeline.pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import draw, offsets_of, roles, rows_of, running
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts, span_mask
+from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import draw, draw_replacements, exclusive_cumsum, offsets_of, rows_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import SLOTS, below
@@ -115,22 +115,23 @@ class Mass(Objective):
         refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         texts = self._texts(samples)
         lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
-        taken, row = count(lengths, self._rate), rows_of(texts)
+        taken, row = count_at_rate(lengths, self._rate), rows_of(texts)
         drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
         starts = 1 + texts.values + self._starts(drawn, lengths, taken)
-        rows = framed(ids, self._cls, self._sep)
+        rows = add_special_tokens(ids, self._cls, self._sep)
         inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
         in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
         fragments = Ragged(rows.values.compress(inside), offsets_of(in_row))
-        rows.values[inside] = roles(
+        rows.values[inside] = draw_replacements(
             keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=parts_per_million(self.options.mask_share),
             random_ppm=parts_per_million(self.options.random_share),
         )  # fmt: skip
-        apart = {} if self.options.cross_documents else {"document_starts": after_head(texts, 1)}
+        apart = {} if self.options.cross_documents else {"document_starts": shift_starts(texts, 1)}
         if self.options.architecture == "encoder_decoder":
             if apart:
-                apart["target_document_starts"] = Ragged(running(taken, texts.offsets).astype(np.uint16), texts.offsets)
+                target_starts = exclusive_cumsum(taken, texts.offsets).astype(np.uint16)
+                apart["target_document_starts"] = Ragged(target_starts, texts.offsets)
             begins = Ragged(starts.astype(np.uint16), texts.offsets)
             return {"input_ids": rows, "target_ids": fragments, "target_start": begins, **apart}
         places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
@@ -143,7 +144,7 @@ class Mass(Objective):
             return samples.columns["document_starts"]
         return scalars(np.zeros(len(samples)), np.uint16)
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 

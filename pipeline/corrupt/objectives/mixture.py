@@ -169,9 +169,9 @@ class Mixture(Objective):
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Frame the row as the first part does."""
-        return self.parts[0].framed(ids)
+        return self.parts[0].add_special_tokens(ids)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return the original that the example's part gives."""

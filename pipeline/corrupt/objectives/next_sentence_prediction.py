@@ -27,7 +27,7 @@ from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, below, words
+from clozeline.seeding import LABELS, below, random_bits
 
 _LABEL: Final = Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's")
 
@@ -86,7 +86,7 @@ class NextSentencePrediction(MaskedPair):
         if self._labelled:
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]
-        if not self.special.meets(ids.values):
+        if not self.special.contains_any(ids.values):
             return skips
         starts = samples.columns["sentence_starts"]
         rows = np.flatnonzero(starts.lengths >= 2)
@@ -98,7 +98,7 @@ class NextSentencePrediction(MaskedPair):
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; B is as long whatever the label."""
         ids, partners, starts = (samples.columns[name] for name in ("ids", "partner_ids", "sentence_starts"))
-        drawn = words(keys, LABELS, 2)
+        drawn = random_bits(keys, LABELS, 2)
         other = drawn[:, 0] >> np.uint64(63) == 1
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
         first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
@@ -126,10 +126,10 @@ class NextSentencePrediction(MaskedPair):
             raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
                              f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
         if not self._labelled:
-            return self.framed_pair(sample["ids"][:cut], sample["ids"][cut:])
+            return self.add_special_tokens_to_pair(sample["ids"][:cut], sample["ids"][cut:])
         size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
         other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
-        return self.framed_pair(sample["ids"][:cut], other[:size])
+        return self.add_special_tokens_to_pair(sample["ids"][:cut], other[:size])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the tokens of windows and partners that no segment holds."""

@@ -15,10 +15,10 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
 from clozeline.pipeline.corrupt.objectives._masked_rows import RowOptions, Separator, SingleRow, maskable_tokens
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
-from clozeline.pipeline.kernels.ragged import framed, span_places
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, offsets_of, permute, running, slots
-from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.kernels.ragged import add_special_tokens, span_positions
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, choose_gaps, exclusive_cumsum, offsets_of, permute
+from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
@@ -83,7 +83,7 @@ class PermutedLM(SingleRow):
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
-        wanted = count(sizes, self._rate)
+        wanted = count_at_rate(sizes, self._rate)
         chosen = self._spans(keys, sizes, wanted) if self.options.unit == "span" else choose(keys, sizes, wanted)
         places = chosen.values + np.repeat(first[:-1], wanted)
         if maskable is not None:
@@ -93,27 +93,30 @@ class PermutedLM(SingleRow):
         if self.options.order == "random":
             order = permute(keys, wanted, ORDERS)
             positions = positions.take(order.values + np.repeat(order.offsets[:-1], wanted))
-        columns = {"input_ids": self.framed_rows(ids), "prediction_order": Ragged(positions, chosen.offsets)}
+        columns = {
+            "input_ids": self.add_special_tokens_to_rows(ids),
+            "prediction_order": Ragged(positions, chosen.offsets),
+        }
         return {**columns, **self.document_starts(samples, head)}
 
     def _spans(self, keys: UInt64, sizes: Int64, wanted: Int64) -> Ragged:
         """Draw spans among the maskable tokens of each row; return their places, ascending."""
-        drawn = lengths_until(keys, wanted, self._thresholds, 16 + wanted // 2)
-        lengths = merged(drawn, sizes - wanted + 1)
-        gaps = slots(keys, sizes - wanted, lengths.lengths)
-        starts = gaps.values + running(lengths.values, lengths.offsets)
-        return Ragged(span_places(starts, lengths.values), offsets_of(wanted))
+        drawn = draw_lengths(keys, wanted, self._thresholds, 16 + wanted // 2)
+        lengths = limit_spans(drawn, sizes - wanted + 1)
+        gaps = choose_gaps(keys, sizes - wanted, lengths.lengths)
+        starts = gaps.values + exclusive_cumsum(lengths.values, lengths.offsets)
+        return Ragged(span_positions(starts, lengths.values), offsets_of(wanted))
 
-    def framed_rows(self, ids: Ragged) -> Ragged:
+    def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
         """Frame every row."""
         if self.options.frame == "bert":
-            return super().framed_rows(ids)
-        return framed(framed(ids, None, self._sep), None, self._cls)
+            return super().add_special_tokens_to_rows(ids)
+        return add_special_tokens(add_special_tokens(ids, None, self._sep), None, self._cls)
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
         if self.options.frame == "bert":
-            return super().framed(ids)
+            return super().add_special_tokens(ids)
         return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:

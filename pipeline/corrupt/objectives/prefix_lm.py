@@ -14,12 +14,12 @@ from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.ragged import after_head, framed, scalars
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, below, words
+from clozeline.seeding import LABELS, below, random_bits
 
 
 class PrefixLM(Objective):
@@ -116,19 +116,19 @@ class PrefixLM(Objective):
         limit = lengths - self.options.min_prefix_length
         if self._suffix_ppm is None:
             return limit
-        return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
+        return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
 
     def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
         """Draw the content tokens before the cut of rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
-        word = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        word = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         choices = longest - self.options.min_target_length + 1
         return lengths - longest + below(word, choices.astype(np.uint64))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Frame the rows; cut them where the model has two sides."""
         ids = samples.columns["ids"]
-        rows = framed(ids, self._mode, self._eos)
+        rows = add_special_tokens(ids, self._mode, self._eos)
         head = 0 if self._mode is None else 1
         prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
         if self.options.architecture == "encoder_decoder":
@@ -139,10 +139,10 @@ class PrefixLM(Objective):
             return {"input_ids": inputs, "target_ids": targets}
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
         if not self.options.cross_documents:
-            columns["document_starts"] = after_head(samples.columns["document_starts"], head)
+            columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 

@@ -13,9 +13,9 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
-from clozeline.pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
+from clozeline.pipeline.kernels.distributions import build_guide, frequency_thresholds, inverse_cdf
 from clozeline.pipeline.kernels.rates import MILLION, Rate
-from clozeline.pipeline.kernels.sampling import draw, reorder, roles
+from clozeline.pipeline.kernels.sampling import draw, draw_replacements, reorder
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, ROLES, below
@@ -85,8 +85,8 @@ class ReplacedTokenDetection(MaskedRow):
         return self._uniform(keys, original)
 
     def _uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        replaceable = self.vocabulary.replaceable
-        return roles(keys, original, mask=self.mask, replaceable=replaceable, mask_ppm=0, random_ppm=MILLION)
+        ids = self.vocabulary.replaceable
+        return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
 
     def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
         index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._law)
@@ -111,4 +111,4 @@ class ReplacedTokenDetection(MaskedRow):
                 "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
             )
         thresholds = frequency_thresholds(counts[self.vocabulary.replaceable])
-        return thresholds, guide(thresholds)
+        return thresholds, build_guide(thresholds)

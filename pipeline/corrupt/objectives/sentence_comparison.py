@@ -15,11 +15,11 @@ from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.ragged import framed
+from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import CROPS, LABELS, below, words
+from clozeline.seeding import CROPS, LABELS, below, random_bits
 
 
 class SentenceComparison(Objective):
@@ -72,12 +72,12 @@ class SentenceComparison(Objective):
             Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
             for side in (0, 1)
         ]
-        framed_sides = (framed(side, self._cls, self._sep) for side in sides)
+        framed_sides = (add_special_tokens(side, self._cls, self._sep) for side in sides)
         return dict(zip(("input_ids", "input_ids_b"), framed_sides, strict=True))
 
     def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
         starts, ends = samples.columns["sentence_starts"], samples.columns["ids"].lengths
-        drawn = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
         places = np.append(starts.values.astype(np.int64), 0)
         next_start = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
@@ -88,7 +88,7 @@ class SentenceComparison(Objective):
     def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
         sizes = samples.columns["ids"].lengths
         half = (sizes + 1) // 2
-        drawn = words(keys, CROPS, 2) >> np.uint64(32)
+        drawn = random_bits(keys, CROPS, 2) >> np.uint64(32)
         begins = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
         return begins, np.stack((half, half))
 
@@ -96,7 +96,7 @@ class SentenceComparison(Objective):
         sizes = samples.columns["ids"].lengths
         return np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
@@ -120,9 +120,9 @@ class SentenceComparison(Objective):
         """Return the row, or the adjacent sentences that the example holds (else the first two)."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":
-            return self.framed(ids)
+            return self.add_special_tokens(ids)
         sentences = np.split(ids, sample["sentence_starts"][1:])
-        cut = [self.framed(sentence[: self._limit]) for sentence in sentences]
+        cut = [self.add_special_tokens(sentence[: self._limit]) for sentence in sentences]
         pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
         restored = self.uncorrupt(example)
         return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])

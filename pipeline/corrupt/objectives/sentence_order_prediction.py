@@ -16,10 +16,10 @@ from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
-from clozeline.pipeline.kernels.whole_words import find_words, take_words, taken_tokens
+from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, take_words
 from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, below, words
+from clozeline.seeding import LABELS, below, random_bits
 
 
 class SentenceOrderPrediction(MaskedPair):
@@ -72,7 +72,7 @@ class SentenceOrderPrediction(MaskedPair):
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut."""
         ids, starts = samples.columns["ids"], samples.columns["sentence_starts"]
-        drawn = words(keys, LABELS, 2)
+        drawn = random_bits(keys, LABELS, 2)
         swapped = drawn[:, 0] >> np.uint64(63) == 1
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
         cut = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
@@ -86,12 +86,15 @@ class SentenceOrderPrediction(MaskedPair):
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
         words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
-        return taken_tokens(words, take_words(keys, words, self.budget(words.tokens), self._thresholds), rows)
+        taken = take_words(keys, words, self.budget(words.tokens), self._thresholds)
+        return positions_of_words(words, taken, rows)
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back, and the segments in order."""
         first, second = self.segments_of(super().invert(example), example)
-        return self.framed_pair(second, first) if example["sentence_label"][0] else self.framed_pair(first, second)
+        if example["sentence_label"][0]:
+            first, second = second, first
+        return self.add_special_tokens_to_pair(first, second)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return the window, cut where the example is.
@@ -104,4 +107,4 @@ class SentenceOrderPrediction(MaskedPair):
         if cut not in sample["sentence_starts"][1:]:
             raise ValueError(f"objective '{self.label}': the window is cut at {cut}, but its sentences start at "
                              f"{sample['sentence_starts'].tolist()}")  # fmt: skip
-        return self.framed_pair(ids[:cut], ids[cut:])
+        return self.add_special_tokens_to_pair(ids[:cut], ids[cut:])

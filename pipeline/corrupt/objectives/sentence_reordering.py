@@ -13,8 +13,8 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, offsets_of, reorder, rows_of, running, within
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, exclusive_cumsum, list_indices, offsets_of, reorder, rows_of
 from clozeline.pipeline.rows import Feature, Ragged, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
@@ -76,16 +76,16 @@ class SentenceReordering(DenoisingPair):
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
-        return Ragged(running(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
+        return Ragged(exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
 
     def _orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
         if self._rate == 1_000_000:
             return reorder(keys, sentences, ORDERS)
-        moving = np.minimum(sentences, np.maximum(2, count(sentences, self._rate)))
+        moving = np.minimum(sentences, np.maximum(2, count_at_rate(sentences, self._rate)))
         chosen = choose(keys, sentences, moving)
         among = reorder(keys, moving, ORDERS)
         offsets = offsets_of(sentences)
-        order = Ragged(within(sentences).astype(np.uint16), offsets)
+        order = Ragged(list_indices(sentences).astype(np.uint16), offsets)
         places = chosen.values + np.repeat(offsets[:-1], moving)
         order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order

@@ -20,9 +20,9 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     Separator,
 )
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
-from clozeline.pipeline.kernels.ragged import span_places
+from clozeline.pipeline.kernels.ragged import span_positions
 from clozeline.pipeline.kernels.rates import Rate, parts_per_million
-from clozeline.pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
+from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -77,17 +77,17 @@ class SpanBoundary(MaskedRow):
         """Return tokens of spans of whole words."""
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens), self._thresholds)
-        return taken_tokens(words, taken, ids)
+        return positions_of_words(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """Return the first token of the span."""
-        return deciders(openings(places.values)) if self.options.role_unit == "span" else None
+        return unit_starts(run_starts(places.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Return the maximal runs of labels; frames part the rows."""
         positions, rows = columns["label_positions"], columns["input_ids"]
         places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
-        first = np.flatnonzero(openings(places))
+        first = np.flatnonzero(run_starts(places))
         lengths = np.diff(first, append=len(places)).astype(np.uint16)
         offsets = np.searchsorted(first, positions.offsets)
         return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
@@ -97,7 +97,7 @@ class SpanBoundary(MaskedRow):
         starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
         original = super().invert(example)
         fits = len(starts) == len(lengths)
-        if not fits or not np.array_equal(span_places(starts, lengths), example["label_positions"]):
+        if not fits or not np.array_equal(span_positions(starts, lengths), example["label_positions"]):
             raise ValueError(
                 f"objective '{self.label}': spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
                 f"labels {example['label_positions'].tolist()}"

@@ -17,10 +17,18 @@ from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
-from clozeline.pipeline.kernels.ragged import IdSet, after_head, insert_at, scalars, span_mask
-from clozeline.pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
-from clozeline.pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
+from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
+from clozeline.pipeline.kernels.ragged import IdSet, insert_at, scalars, shift_starts, span_mask
+from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, span_count, thousandths
+from clozeline.pipeline.kernels.sampling import (
+    choose,
+    choose_gaps,
+    compose,
+    exclusive_cumsum,
+    list_indices,
+    offsets_of,
+    rows_of,
+)
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import SLOTS
@@ -111,10 +119,10 @@ class SpanCorruption(Objective):
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return noise tokens and spans of rows of `lengths` content tokens."""
-        noise = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         kept = lengths - noise
         room = kept if self.options.placement == "t5" else kept + 1
-        return noise, spans(noise, self._mean, room)
+        return noise, span_count(noise, self._mean, room)
 
     def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return tokens of input and target, frames included, for rows of `lengths` content tokens."""
@@ -153,7 +161,7 @@ class SpanCorruption(Objective):
             raise self.refuse_options("sentinels must be distinct special ids")
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Plan the spans, then insert_at sentinels into what is kept and into what is taken."""
+        """Plan the spans, then insert sentinels into what is kept and into what is taken."""
         ids = samples.columns["ids"]
         refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
@@ -162,11 +170,11 @@ class SpanCorruption(Objective):
         if not self.options.cross_documents:
             documents = samples.columns["document_starts"]
             bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
-            begins, sizes = inside_documents(begins, sizes, bounds)
+            begins, sizes = clip_to_documents(begins, sizes, bounds)
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
-            columns = self._documents(documents, *noise_before(documents, starts, sizes))
+            columns = self._documents(documents, *count_noise_before(documents, starts, sizes))
         noise = span_mask(len(values), begins - ids.offsets[0], sizes)
-        sentinels = self._sentinels[within(starts.lengths)]
+        sentinels = self._sentinels[list_indices(starts.lengths)]
         inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
         targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
@@ -174,7 +182,7 @@ class SpanCorruption(Objective):
         joined = _joined(inputs, targets)
         if self.options.attention == "prefix":
             return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
-        places = np.repeat(inputs.lengths, targets.lengths) + within(targets.lengths)
+        places = np.repeat(inputs.lengths, targets.lengths) + list_indices(targets.lengths)
         positions = Ragged(places.astype(np.uint16), targets.offsets)
         return {"input_ids": joined, "label_positions": positions, "label_ids": targets}
 
@@ -183,17 +191,17 @@ class SpanCorruption(Objective):
         inputs = Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
         targets = Ragged((tokens + spans).astype(np.uint16), documents.offsets)
         head = int(self._mode is not None)
-        return {"document_starts": after_head(inputs, head), "target_document_starts": targets}
+        return {"document_starts": shift_starts(inputs, head), "target_document_starts": targets}
 
     def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its length."""
         noise, marks = self.plan(lengths)
         sizes = compose(keys, noise, marks)
         if self.options.placement == "uniform":
-            gaps = slots(keys, lengths - noise, marks)
+            gaps = choose_gaps(keys, lengths - noise, marks)
         else:
             gaps = _t5_slots(keys, lengths - noise, marks)
-        return Ragged(gaps.values + running(sizes.values, sizes.offsets), gaps.offsets), sizes.values
+        return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
 
     def _inputs(
         self, lengths: Int64, kept: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
@@ -202,7 +210,7 @@ class SpanCorruption(Objective):
         head = 0 if self._mode is None else 1
         taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(lengths - taken + marks + 1 + head)
-        within_row = starts.values - running(sizes, starts.offsets) + within(marks)
+        within_row = starts.values - exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)
         places = [within_row + offsets[rows] + head, offsets[1:] - 1]
         values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
         if self._mode is not None:
@@ -214,14 +222,14 @@ class SpanCorruption(Objective):
         rows, marks = rows_of(starts), starts.lengths
         per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
-        places = [running(sizes, starts.offsets) + within(marks) + offsets[rows], offsets[1:] - 1]
+        places = [exclusive_cumsum(sizes, starts.offsets) + list_indices(marks) + offsets[rows], offsets[1:] - 1]
         values = [sentinels, np.full(len(marks), self._eos, dtype=taken.dtype)]
         if self.options.final_sentinel:
             places.append(offsets[1:] - 2)
             values.append(self._sentinels[marks])
         return Ragged(insert_at(taken, np.concatenate(places), np.concatenate(values)), offsets)
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
@@ -245,7 +253,7 @@ class SpanCorruption(Objective):
                              f"expected {expected.tolist()}")  # fmt: skip
         kept = np.split(content, marks)
         parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
-        return self.framed(np.concatenate(parts))
+        return self.add_special_tokens(np.concatenate(parts))
 
     def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
         sentinels = np.flatnonzero(np.isin(target, self._sentinels))

@@ -14,11 +14,18 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
-from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
+from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
-from clozeline.pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, thousandths
-from clozeline.pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
-from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, thousandths
+from clozeline.pipeline.kernels.sampling import (
+    choose,
+    draw_replacements,
+    exclusive_cumsum,
+    offsets_of,
+    permute,
+    rows_of,
+)
+from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS
@@ -86,14 +93,14 @@ class TextInfilling(DenoisingPair):
             begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
         if text.document_starts is not None:
             documents = text.document_starts
-            begins, sizes = inside_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
+            begins, sizes = clip_to_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         kept = values.compress(~span_mask(len(values), begins, sizes))
         before = np.cumsum(sizes) - sizes
         places = begins - before + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
-        masked = roles(
+        masked = draw_replacements(
             keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
         )  # fmt: skip
@@ -109,7 +116,7 @@ class TextInfilling(DenoisingPair):
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return starts between the marks; a mark is of the document of its span."""
         sizes = noise["span_lengths"].values.astype(np.int64)
-        spans, tokens = noise_before(documents, noise["span_starts"], sizes)
+        spans, tokens = count_noise_before(documents, noise["span_starts"], sizes)
         return Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
@@ -140,15 +147,15 @@ class TextInfilling(DenoisingPair):
 
     def _plan(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
         """Draw the start and length of each span, in units of its row and in their order."""
-        noise = count(units, self._rate, np.maximum(1, units - 1))
+        noise = count_at_rate(units, self._rate, np.maximum(1, units - 1))
         kept = units - noise
-        drawn = lengths_until(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
-        lengths = merged(drawn, np.minimum(kept + 1, noise))
+        drawn = draw_lengths(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
+        lengths = limit_spans(drawn, np.minimum(kept + 1, noise))
         spans = lengths.lengths
         order = permute(keys, spans, ORDERS)
         shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
         gaps = choose(keys, kept + 1, spans, SLOTS)
-        return Ragged(gaps.values + running(shuffled, lengths.offsets), gaps.offsets), shuffled
+        return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
         """Cut the marks out and open the spans again."""

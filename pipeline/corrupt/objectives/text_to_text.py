@@ -18,8 +18,8 @@ from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS
-from clozeline.pipeline.kernels.ragged import framed, scalars
-from clozeline.pipeline.kernels.rates import kept_shares, shares, task_weights
+from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
+from clozeline.pipeline.kernels.rates import shares, shares_to_keep, task_weights
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -135,7 +135,7 @@ class TextToText(Objective):
 
     def kept(self) -> tuple[int, ...]:
         """Return the share of each task's pairs that are taken, in parts per million."""
-        return kept_shares(self._weights(), [task.examples or 1 for task in self.options.tasks])
+        return shares_to_keep(self._weights(), [task.examples or 1 for task in self.options.tasks])
 
     def _encoded(self, texts: list[str]) -> Ragged:
         ids: list[Any] = [[] for _ in texts]
@@ -164,10 +164,10 @@ class TextToText(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Frame both texts; nothing is drawn."""
         tasks, ids = self._tasks(samples), samples.columns["ids"]
-        inputs = framed(ids, None, self._eos)
+        inputs = add_special_tokens(ids, None, self._eos)
         if len(self._templates.values):
             inputs = self._filled(inputs, tasks)
-        targets = framed(samples.columns["target_ids"], None, self._eos)
+        targets = add_special_tokens(samples.columns["target_ids"], None, self._eos)
         return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
 
     def _filled(self, rows: Ragged, tasks: Int64) -> Ragged:
@@ -179,13 +179,13 @@ class TextToText(Objective):
         lengths = np.stack((sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1)
         return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
 
-    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return source and target, each with `</s>`."""
-        return np.concatenate((self.framed(sample["ids"]), self.framed(sample["target_ids"])))
+        return np.concatenate((self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"])))
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Take the template away.
@@ -196,9 +196,9 @@ class TextToText(Objective):
         task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
             raise ValueError(f"objective '{self.label}': no task {task}, there are {len(self.options.tasks)}")
-        before, after = self._templates[2 * task], self.framed(self._templates[2 * task + 1])
+        before, after = self._templates[2 * task], self.add_special_tokens(self._templates[2 * task + 1])
         rest = inputs[len(before) : len(inputs) - len(after)]
         whole = np.concatenate((before, rest, after))
         if not np.array_equal(whole, inputs) or len(targets) == 0 or int(targets[-1]) != self._eos:
             raise ValueError(f"objective '{self.label}': expected task {task}'s template and </s> in both texts")
-        return np.concatenate((self.framed(rest), targets))
+        return np.concatenate((self.add_special_tokens(rest), targets))

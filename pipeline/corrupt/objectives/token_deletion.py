@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import starts_in_rows
-from clozeline.pipeline.kernels.rates import Rate, count, parts_per_million
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, offsets_of
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -54,7 +54,7 @@ class TokenDeletion(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Keep the complement of the chosen tokens."""
         ids, lengths = text.ids, text.ids.lengths
-        gone = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        gone = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         chosen = choose(draws.keys(self.label), lengths, gone)
         begins = ids.offsets[:-1] - ids.offsets[0]
         stays = np.ones(int(lengths.sum()), dtype=np.bool_)

@@ -15,8 +15,8 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, offsets_of, permute, permute_near, within
+from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of, permute, permute_near
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
@@ -84,10 +84,10 @@ class TokenReordering(DenoisingPair):
             return _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
         if self._rate == MILLION:
             return _never_identity(permute(keys, lengths, ORDERS))
-        moving = np.minimum(lengths, np.maximum(2, count(lengths, self._rate)))
+        moving = np.minimum(lengths, np.maximum(2, count_at_rate(lengths, self._rate)))
         chosen = choose(keys, lengths, moving)
         among = _never_identity(permute(keys, moving, ORDERS))
-        order = Ragged(within(lengths).astype(np.uint16), offsets_of(lengths))
+        order = Ragged(list_indices(lengths).astype(np.uint16), offsets_of(lengths))
         places = chosen.values + np.repeat(order.offsets[:-1], moving)
         order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
@@ -117,7 +117,7 @@ def _never_identity(orders: Ragged) -> Ragged:
     rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]
     if len(rows):
         drawn = orders.take(rows)
-        moved = np.add.reduceat(drawn.values != within(drawn.lengths), drawn.offsets[:-1], dtype=np.int64)
+        moved = np.add.reduceat(drawn.values != list_indices(drawn.lengths), drawn.offsets[:-1], dtype=np.int64)
         same = begins[rows[moved == 0]]
         orders.values[same], orders.values[same + 1] = 1, 0
     return orders

@@ -17,7 +17,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import FrequencyExponent
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, words
+from clozeline.seeding import LABELS, random_bits
 
 
 class TranslationLM(MaskedPair):
@@ -92,7 +92,7 @@ class TranslationLM(MaskedPair):
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)
         languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
         if self.options.order == "random":
-            swapped = words(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
+            swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
             for sides in (starts, lengths, languages):
                 sides[swapped] = sides[swapped, ::-1]
         more = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
@@ -101,7 +101,7 @@ class TranslationLM(MaskedPair):
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return both sides, in one of the two orders."""
         text, target = sample["ids"], sample["target_ids"]
-        swapped = self.framed_pair(target, text)
+        swapped = self.add_special_tokens_to_pair(target, text)
         if self.options.order == "random" and np.array_equal(swapped, self.uncorrupt(example)):
             return swapped
-        return self.framed_pair(text, target)
+        return self.add_special_tokens_to_pair(text, target)

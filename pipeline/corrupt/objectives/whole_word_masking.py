@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions
-from clozeline.pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
+from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
 from clozeline.pipeline.rows import Ragged
 
 
@@ -43,10 +43,10 @@ class WholeWordMasking(MaskedRow):
         """Return tokens of whole words."""
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens))
-        return taken_tokens(words, taken, ids)
+        return positions_of_words(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """Return the first token of each word: taken words are whole, so each opens at a word start or after a gap."""
         if self.options.role_unit == "token":
             return None
-        return deciders(self.vocabulary.opens_word(original.values) | openings(places.values))
+        return unit_starts(self.vocabulary.opens_word(original.values) | run_starts(places.values))

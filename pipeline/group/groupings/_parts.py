@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.seeding import MIXTURE, below, kernel_base, kernel_keys, word_of, words
+from clozeline.seeding import MIXTURE, below, kernel_base, kernel_keys, random_bits, random_bits_of
 
 Part: TypeAlias = tuple[int, int]
 """Tokens of a full row of the part, and its share in parts per million."""
@@ -42,12 +42,12 @@ class PartDraws:
         if len(lengths) == 1:
             return np.zeros(len(uids), np.uint8), np.repeat(lengths, len(uids))
         keys = kernel_keys(self._seed, self._label, uids, np.zeros(len(uids), np.uint16))
-        drawn = below(words(keys, MIXTURE, 1)[:, 0] >> np.uint64(32), MILLION)
+        drawn = below(random_bits(keys, MIXTURE, 1)[:, 0] >> np.uint64(32), MILLION)
         parts: NDArray[Any] = np.searchsorted(np.array(self._bounds), drawn, side="right")
         return parts.astype(np.uint8), lengths[parts]
 
     def of_row(self, uid: int) -> tuple[int, int]:
         """Return part and full length of one row."""
-        drawn = ((word_of(self._base, uid, MIXTURE, 0) >> 32) * MILLION) >> 32
+        drawn = ((random_bits_of(self._base, uid, MIXTURE, 0) >> 32) * MILLION) >> 32
         part = bisect_right(self._bounds, drawn)
         return part, self._lengths[part]

@@ -25,7 +25,7 @@ from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import POSITIONS, below, kernel_keys, words
+from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 
 SourceShare: TypeAlias = tuple[str, int, int]
 """Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
@@ -125,7 +125,7 @@ class Parallel(Grouping):
         table = np.array([number.get(name, -1) for name in context.source_groups], np.int64)
         task = table[documents.fixed["source_group"].astype(np.int64)] if len(table) else np.full(len(documents), -1)
         keys = kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
-        drawn = below(words(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
+        drawn = below(random_bits(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
         share = np.array([share for _, _, share in self.options.sources])[task]
         lengths = np.array([length for _, length, _ in self.options.sources])[task]
         reasons = {"other_source": task < 0, "beyond_share": drawn >= share}

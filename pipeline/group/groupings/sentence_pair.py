@@ -29,7 +29,7 @@ from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, words
+from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
 _CANDIDATES: Final = 16
 """Other documents among which a partner is sought."""
@@ -123,7 +123,7 @@ class SentencePair(Grouping):
 
     def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
         """Return the tokens that windows of these uids should have."""
-        drawn = words(_keys(uids, context), LENGTHS, 2) >> _HALF
+        drawn = random_bits(_keys(uids, context), LENGTHS, 2) >> _HALF
         shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
         return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
 
@@ -134,7 +134,7 @@ class SentencePair(Grouping):
         tokens, need = documents.columns["token_ids"], lengths - 1
         document, choices = _partner_documents(documents, places, starts.first, need)
         keys = _keys(starts.uids, context)
-        pick = below(words(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
+        pick = below(random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
         begin = tokens.offsets[document]
         place = places[np.searchsorted(places, begin) + np.where(choices > 0, pick, 0)]
         sizes = np.minimum(need, tokens.offsets[document + 1] - place)

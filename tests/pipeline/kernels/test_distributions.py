@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.kernels.distributions import (
+    build_guide,
     exponentials,
     frequency_thresholds,
     geometric_thresholds,
-    guide,
     inverse_cdf,
     powers,
     reciprocal_thresholds,
@@ -49,7 +49,7 @@ def test_a_guide_changes_nothing_but_the_time(counts: list[int]) -> None:
     at = np.concatenate((table, table - np.minimum(table, 1), np.array([0, 2**32 - 1], np.uint64))) << np.uint64(32)
     for words in (at, WORDS, WORDS[:0]):
         expected = np.searchsorted(table, words >> np.uint64(32), side="right")
-        assert (inverse_cdf(words, table, guide(table)) == expected).all()
+        assert (inverse_cdf(words, table, build_guide(table)) == expected).all()
 
 
 def test_law_of_reciprocal_weights() -> None:

@@ -7,17 +7,17 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from clozeline.pipeline.kernels.document_spans import inside_documents, noise_before
+from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.rows import Ragged
 
 
 def longest_part(begin: int, size: int, bounds: list[int]) -> tuple[int, int]:
     """The longest run of a span's tokens with one document, the first of several; an empty span stays."""
     document = [sum(bound <= token for bound in bounds) for token in range(begin, begin + size)]
-    parts, place = [(begin, 0)], begin
+    parts, position = [(begin, 0)], begin
     for _, tokens in groupby(document):
-        parts.append((place, length := len(list(tokens))))
-        place += length
+        parts.append((position, length := len(list(tokens))))
+        position += length
     return max(parts, key=lambda part: part[1])
 
 
@@ -33,14 +33,14 @@ def layout(seed: int) -> tuple[list[int], list[int], list[int]]:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_longest_part_of_each_span_is_left(seed: int) -> None:
     begins, sizes, bounds = layout(seed)
-    found = inside_documents(np.array(begins), np.array(sizes), np.array(bounds[:-1]))
+    found = clip_to_documents(np.array(begins), np.array(sizes), np.array(bounds[:-1]))
     wanted = [longest_part(begin, size, bounds) for begin, size in zip(begins, sizes, strict=True)]
     assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
 
 
 def test_spans_that_cross_nothing_are_the_same_arrays() -> None:
     begins, sizes = np.array([0, 5]), np.array([5, 2])
-    found = inside_documents(begins, sizes, np.array([0, 5]))
+    found = clip_to_documents(begins, sizes, np.array([0, 5]))
     assert found[0] is begins
     assert found[1] is sizes
 
@@ -49,10 +49,10 @@ def test_spans_that_cross_nothing_are_the_same_arrays() -> None:
 def test_noise_before_documents_counts_from_the_start_of_the_row(seed: int) -> None:
     """Also where a row ends with an empty span, which is not of the next row."""
     rows = [layout(8 * seed + row) for row in range(8)]
-    spans = [inside_documents(np.array(begins), np.array(sizes), np.array(ends[:-1])) for begins, sizes, ends in rows]
+    spans = [clip_to_documents(np.array(begins), np.array(sizes), np.array(ends[:-1])) for begins, sizes, ends in rows]
     documents = Ragged.from_lists([bounds[:-1] for _, _, bounds in rows], np.uint16)
     starts = Ragged.from_lists([begins for begins, _ in spans], np.uint16)
-    found = noise_before(documents, starts, np.concatenate([sizes for _, sizes in spans]))
+    found = count_noise_before(documents, starts, np.concatenate([sizes for _, sizes in spans]))
     before = [
         [size for begin, size in zip(*row, strict=True) if begin < bound]
         for row, (_, _, bounds) in zip(spans, rows, strict=True)

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.kernels.ragged import IdSet, framed, insert_at, span_mask, spread, starts_in_rows
+from clozeline.pipeline.kernels.ragged import (
+    IdSet,
+    add_special_tokens,
+    insert_at,
+    scatter_rows,
+    span_mask,
+    starts_in_rows,
+)
 from clozeline.pipeline.rows import Ragged, segments
 
 LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
@@ -19,7 +26,7 @@ LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
 @given(LISTS, st.none() | st.just(1), st.none() | st.just(2))
 def test_framed(lists: list[list[int]], head: int | None, tail: int | None) -> None:
     original = Ragged.from_lists(lists, np.uint16)
-    found = framed(original, head, tail)
+    found = add_special_tokens(original, head, tail)
     ends = ([head] if head else [], [tail] if tail else [])
     assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
     assert not np.shares_memory(found.values, original.values)
@@ -29,16 +36,18 @@ def test_framed(lists: list[list[int]], head: int | None, tail: int | None) -> N
 def test_framed_of_a_part_of_a_block(lists: list[list[int]]) -> None:
     whole = Ragged.from_lists([[5, 6], *lists], np.uint16)
     part = Ragged(whole.values, whole.offsets[1:])
-    assert [framed(part, 1, 2)[row].tolist() for row in range(len(lists))] == [[1, *one, 2] for one in lists]
+    assert [add_special_tokens(part, 1, 2)[row].tolist() for row in range(len(lists))] == [
+        [1, *one, 2] for one in lists
+    ]
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.data())
 def test_weave(between: list[int], data: Any) -> None:
     count = data.draw(st.integers(0, 5))
-    places = data.draw(st.permutations(range(len(between) + count)))[:count]
-    found = insert_at(np.array(between, np.int64), np.array(places, np.int64), -1)
+    positions = data.draw(st.permutations(range(len(between) + count)))[:count]
+    found = insert_at(np.array(between, np.int64), np.array(positions, np.int64), -1)
     assert [value for value in found.tolist() if value >= 0] == between
-    assert [found[place] for place in places] == [-1] * count
+    assert [found[position] for position in positions] == [-1] * count
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5), st.integers(0, 3))
@@ -87,7 +96,7 @@ def test_segments_that_end_behind_the_values(length: int) -> None:
 def test_spread(lists: list[list[int]], data: Any) -> None:
     total = len(lists) + data.draw(st.integers(0, 3))
     rows = sorted(data.draw(st.permutations(range(total)))[: len(lists)])
-    found = spread(Ragged.from_lists(lists, np.uint16), np.array(rows, np.intp), total)
+    found = scatter_rows(Ragged.from_lists(lists, np.uint16), np.array(rows, np.intp), total)
     wanted: list[list[int]] = [[] for _ in range(total)]
     for row, one in zip(rows, lists, strict=True):
         wanted[row] = one
@@ -112,4 +121,4 @@ def test_id_set(bits: list[int], dtype: Any) -> None:
     for values in ([], [0], list(range(12)), [4, 7, 11], [1]):
         array = np.array(values, dtype)
         assert ids.mask(array).tolist() == [value in bits for value in values]
-        assert ids.meets(array) == bool(set(values) & set(bits))
+        assert ids.contains_any(array) == bool(set(values) & set(bits))

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.rates import (
     MILLION,
-    count,
-    kept_shares,
+    count_at_rate,
     largest_remainders,
     parts_per_million,
     powers,
     shares,
-    spans,
+    shares_to_keep,
+    span_count,
     task_weights,
     thousandths,
 )
@@ -37,7 +37,7 @@ def test_largest_remainders_equal_fractions(weights: list[float], total: int) ->
     exact = [Fraction(total * weight, sum(tenths)) for weight in tenths]
     counts = [floor(share) for share in exact]
     for _ in range(total - sum(counts)):
-        deficit = [share - count for share, count in zip(exact, counts, strict=True)]
+        deficit = [share - count_at_rate for share, count_at_rate in zip(exact, counts, strict=True)]
         counts[deficit.index(max(deficit))] += 1
     assert largest_remainders(weights, total) == tuple(counts)
 
@@ -84,32 +84,32 @@ def test_rates_of_tasks() -> None:
     assert shares(task_weights([100, 300, 10**6], 400, 1.0)) == (125_000, 375_000, 500_000)
     assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
     assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
-    assert kept_shares([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
-    assert kept_shares([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"
+    assert shares_to_keep([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
+    assert shares_to_keep([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"
 
 
 @given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
 def test_count_equals_fractions(n: int, ppm: int, most: int | None) -> None:
     half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
     wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
-    assert int(count(np.int64(n), ppm, most)) == wanted
+    assert int(count_at_rate(np.int64(n), ppm, most)) == wanted
 
 
 @given(st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))
 @example(2, 10_000, 9)
 def test_spans_equal_fractions(noise: int, mean: int, room: int) -> None:
     half_up = floor(Fraction(1000 * noise, mean) + Fraction(1, 2))
-    assert int(spans(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
+    assert int(span_count(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
 
 
 def test_ties_are_rounded_up() -> None:
-    assert spans(np.array([3, 5, 7]), 2000, np.int64(99)).tolist() == [2, 3, 4]
-    assert count(np.array([1, 3, 5]), 500_000).tolist() == [1, 2, 3]
+    assert span_count(np.array([3, 5, 7]), 2000, np.int64(99)).tolist() == [2, 3, 4]
+    assert count_at_rate(np.array([1, 3, 5]), 500_000).tolist() == [1, 2, 3]
 
 
 def test_counts_where_floats_go_wrong() -> None:
     """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
-    assert count(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
+    assert count_at_rate(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
 
 
 @pytest.mark.parametrize(("written", "ppm"), [(0.15, 150_000), (0.166667, 166_667), (1.0, 1_000_000), (1e-6, 1)])

@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.sampling import (
     choose,
+    choose_gaps,
     choose_weighted,
     compose,
     draw,
+    draw_replacements,
+    exclusive_cumsum,
+    list_indices,
     offsets_of,
     permute,
     reorder,
-    roles,
     rows_of,
-    running,
-    skip_words,
-    slots,
-    within,
+    skip_bits,
 )
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
+from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, random_bits
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 
-KEYS = words(np.array([7], np.uint64), 0, 4000)[0]
+KEYS = random_bits(np.array([7], np.uint64), 0, 4000)[0]
 
 
 def word(key: np.uint64, stream: int, index: int) -> int:
-    return int(words(np.array([key]), stream, 1, index)[0, 0])
+    return int(random_bits(np.array([key]), stream, 1, index)[0, 0])
 
 
 def numbered(key: np.uint64, stream: int, size: int, start: int = 0) -> list[int]:
@@ -96,7 +96,7 @@ def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
     subsets = list(combinations(range(5), number))
     exact = np.array([sum(map(in_order, permutations(subset))) for subset in subsets])
     assert exact.sum() == pytest.approx(1)
-    keys = words(np.array([11], np.uint64), 0, rows)[0]
+    keys = random_bits(np.array([11], np.uint64), 0, rows)[0]
     means = Ragged(np.tile(1 / np.array(weights), rows), np.arange(rows + 1) * 5)
     chosen = choose_weighted(keys, means, np.full(rows, number)).values.reshape(rows, number)
     codes = (1 << chosen.astype(np.int64)).sum(axis=1)
@@ -137,7 +137,7 @@ def test_reorder_is_uniform_among_the_others() -> None:
 
 def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> None:
     def identity(keys: np.ndarray, counts: np.ndarray, stream: int) -> Ragged:
-        return Ragged(within(counts).astype(np.uint16), offsets_of(counts))
+        return Ragged(list_indices(counts).astype(np.uint16), offsets_of(counts))
 
     monkeypatch.setattr("clozeline.pipeline.kernels.sampling.permute", identity)
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
@@ -167,7 +167,7 @@ def test_compose_is_uniform() -> None:
 
 def test_slots_are_distinct_gaps() -> None:
     kept = np.arange(40)
-    gaps = slots(KEYS[:40], kept, np.minimum(kept + 1, 5))
+    gaps = choose_gaps(KEYS[:40], kept, np.minimum(kept + 1, 5))
     for row in range(40):
         assert gaps[row].tolist() == sorted(numbered(KEYS[row], SLOTS, row + 1)[: min(row + 1, 5)])
 
@@ -175,12 +175,12 @@ def test_slots_are_distinct_gaps() -> None:
 def test_roles_equal_a_plain_loop_and_their_shares() -> None:
     original = Ragged(np.arange(100_000, dtype=np.uint32) % 97 + 1000, np.arange(0, 100_001, 25))
     replaceable = np.arange(500, 900)
-    found = roles(KEYS, original, mask=3, replaceable=replaceable, mask_ppm=800_000, random_ppm=100_000)
-    for place in range(0, 100_000, 997):
-        drawn = word(KEYS[place // 25], ROLES, place % 25)
+    found = draw_replacements(KEYS, original, mask=3, replaceable=replaceable, mask_ppm=800_000, random_ppm=100_000)
+    for position in range(0, 100_000, 997):
+        drawn = word(KEYS[position // 25], ROLES, position % 25)
         role = ((drawn >> 32) * 1_000_000) >> 32
         random = int(replaceable[((drawn & 0xFFFFFFFF) * 400) >> 32])
-        assert found[place] == (3 if role < 800_000 else random if role < 900_000 else original.values[place])
+        assert found[position] == (3 if role < 800_000 else random if role < 900_000 else original.values[position])
     assert found.dtype == np.uint32
     assert within_sigmas(int((found == 3).sum()), 100_000, 0.8)
     assert within_sigmas(int(((found >= 500) & (found < 900)).sum()), 100_000, 0.1)
@@ -191,7 +191,7 @@ def test_roles_equal_a_plain_loop_and_their_shares() -> None:
 def test_roles_at_the_ends(mask_ppm: int, random_ppm: int, wanted: int) -> None:
     original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
     options = {"mask": 3, "replaceable": np.array([5]), "mask_ppm": mask_ppm, "random_ppm": random_ppm}
-    assert set(roles(KEYS[:200], original, **options).tolist()) == {wanted}
+    assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
 
 
 def test_draw_and_skip_words_are_the_stream_of_each_key() -> None:
@@ -199,13 +199,15 @@ def test_draw_and_skip_words_are_the_stream_of_each_key() -> None:
     flat = Ragged(draw(KEYS[:3], LENGTHS, counts), offsets_of(counts))
     for row in range(3):
         assert flat[row].tolist() == [word(KEYS[row], LENGTHS, index) for index in range(counts[row])]
-    later = draw(skip_words(KEYS[:3], np.array([10, 10, 10])), LENGTHS, np.ones(3, np.int64))
+    later = draw(skip_bits(KEYS[:3], np.array([10, 10, 10])), LENGTHS, np.ones(3, np.int64))
     assert later.tolist() == [word(KEYS[row], LENGTHS, 10) for row in range(3)]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
-def test_running_within_and_rows_of(lists: list[list[int]]) -> None:
+def test_indices_of_ragged_lists(lists: list[list[int]]) -> None:
     ragged = Ragged.from_lists(lists, np.int64)
-    assert running(ragged.values, ragged.offsets).tolist() == [sum(one[:i]) for one in lists for i in range(len(one))]
-    assert within(ragged.lengths).tolist() == [i for one in lists for i in range(len(one))]
+    assert exclusive_cumsum(ragged.values, ragged.offsets).tolist() == [
+        sum(one[:i]) for one in lists for i in range(len(one))
+    ]
+    assert list_indices(ragged.lengths).tolist() == [i for one in lists for i in range(len(one))]
     assert rows_of(ragged).tolist() == [row for row, one in enumerate(lists) for _ in one]

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
-from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
+from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import LENGTHS, words
+from clozeline.seeding import LENGTHS, random_bits
 
-KEYS = words(np.array([7], np.uint64), 0, 60)[0]
+KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
 
 
 @pytest.mark.parametrize("law", [reciprocal_thresholds(5), poisson_thresholds(3000)])
@@ -20,10 +20,10 @@ KEYS = words(np.array([7], np.uint64), 0, 60)[0]
 def test_lengths_until_equal_a_plain_loop(law: np.ndarray, first: int) -> None:
     """The number of words drawn at first never matters."""
     totals = np.arange(60)
-    found = lengths_until(KEYS, totals, law, np.full(60, first))
+    found = draw_lengths(KEYS, totals, law, np.full(60, first))
     for row, total in enumerate(totals.tolist()):
         lengths: list[int] = []
-        for length in inverse_cdf(words(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
+        for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
             if sum(lengths) >= total:
                 break
             lengths.append(min(length, total - sum(lengths)))
@@ -35,7 +35,7 @@ def test_lengths_until_equal_a_plain_loop(law: np.ndarray, first: int) -> None:
 def test_merged_equals_a_plain_loop(cases: list[tuple[list[int], int]]) -> None:
     """Zero lengths are dropped from the end first, then the last spans become one."""
     limits = np.array([limit for _, limit in cases], np.int64)
-    found = merged(Ragged.from_lists([lengths for lengths, _ in cases], np.int64), limits)
+    found = limit_spans(Ragged.from_lists([lengths for lengths, _ in cases], np.int64), limits)
     for row, (lengths, limit) in enumerate(cases):
         spans = list(lengths)
         while len(spans) > limit and 0 in spans:

@@ -7,9 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
-from clozeline.pipeline.kernels.ragged import IdSet, span_places
-from clozeline.pipeline.kernels.span_lengths import lengths_until, merged
-from clozeline.pipeline.kernels.whole_words import RowWords, deciders, find_words, openings, take_words, taken_tokens
+from clozeline.pipeline.kernels.ragged import IdSet, span_positions
+from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.whole_words import (
+    RowWords,
+    find_words,
+    positions_of_words,
+    run_starts,
+    take_words,
+    unit_starts,
+)
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import mix
 from tests.pipeline.corruption_cases import SEP, vocabulary
@@ -65,7 +72,7 @@ def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spa
     thresholds = geometric_thresholds(200_000, 10) if spans else None
     keys = keys_of(len(rows), seed)
     taken = take_words(keys, words, budgets, thresholds)
-    tokens = taken_tokens(words, taken, ids)
+    tokens = positions_of_words(words, taken, ids)
     for number, row in enumerate(rows):
         found = slow_words(row, WORDS)
         own = slice(words.offsets[number], words.offsets[number + 1])
@@ -76,24 +83,24 @@ def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spa
         table = (0,) if thresholds is None else thresholds.tolist()
         wanted = slow_take(keys[number], found, int(budgets[number]), table)
         assert set(np.flatnonzero(taken[own]).tolist()) == wanted
-        places = [found[word].start + step for word in sorted(wanted) for step in range(found[word].length)]
-        assert (tokens[number] - ids.offsets[number]).tolist() == places
+        positions = [found[word].start + step for word in sorted(wanted) for step in range(found[word].length)]
+        assert (tokens[number] - ids.offsets[number]).tolist() == positions
 
 
 def test_runs_and_who_decides_for_them() -> None:
-    places = np.array([3, 4, 5, 9, 11, 12])
-    assert openings(places).tolist() == [True, False, False, True, True, False]
-    assert deciders(openings(places)).tolist() == [0, 0, 0, 3, 4, 4]
-    assert openings(np.empty(0, np.int64)).tolist() == []
-    assert span_places(np.array([3, 9, 11]), np.array([3, 1, 2])).tolist() == places.tolist()
-    assert span_places(np.array([3, 9]), np.array([0, 1])).tolist() == [9]
+    positions = np.array([3, 4, 5, 9, 11, 12])
+    assert run_starts(positions).tolist() == [True, False, False, True, True, False]
+    assert unit_starts(run_starts(positions)).tolist() == [0, 0, 0, 3, 4, 4]
+    assert run_starts(np.empty(0, np.int64)).tolist() == []
+    assert span_positions(np.array([3, 9, 11]), np.array([3, 1, 2])).tolist() == positions.tolist()
+    assert span_positions(np.array([3, 9]), np.array([0, 1])).tolist() == [9]
 
 
 def test_lengths_do_not_depend_on_how_many_are_drawn_at_first() -> None:
     keys, totals = keys_of(200), np.arange(200)
     table = geometric_thresholds(200_000, 10)
-    first = lengths_until(keys, totals, table, np.full(200, 1))
-    second = lengths_until(keys, totals, table, np.full(200, 300))
+    first = draw_lengths(keys, totals, table, np.full(200, 1))
+    second = draw_lengths(keys, totals, table, np.full(200, 300))
     assert first.values.tolist() == second.values.tolist()
     assert first.offsets.tolist() == second.offsets.tolist()
     assert [int(first[row].sum()) for row in range(200)] == totals.tolist()
@@ -102,5 +109,5 @@ def test_lengths_do_not_depend_on_how_many_are_drawn_at_first() -> None:
 
 def test_merging_keeps_the_sum() -> None:
     lists = [[1, 2, 3], [2], [1, 1, 1, 1]]
-    found = merged(Ragged.from_lists(lists, np.int64), np.array([2, 1, 1]))
+    found = limit_spans(Ragged.from_lists(lists, np.int64), np.array([2, 1, 1]))
     assert [found[row].tolist() for row in range(3)] == [[1, 5], [2], [4]]

@@ -108,7 +108,7 @@ class Restoring:
     def _framed(self, ids: Ragged) -> Ragged:
         """Return all framed originals: the objective's frame around one token is that around every row."""
         probe = self.objective.vocabulary.replaceable[:1]  # never a special token, so not a part of the frame
-        one = self.objective.framed(probe)
+        one = self.objective.add_special_tokens(probe)
         before = int(np.argmax(one == probe))
         lengths = ids.lengths + len(one) - 1
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))

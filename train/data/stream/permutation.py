@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.seeding import words
+from clozeline.seeding import random_bits
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -76,4 +76,4 @@ class FeistelPermutation:
 
 def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct keyed 64-bit words."""
-    return np.argsort(words(keys, 0, n), axis=1)
+    return np.argsort(random_bits(keys, 0, n), axis=1)

@@ -44,7 +44,7 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str
     rows = samples([50, 9, 1])
     examples = corrupt(causal, rows)
     assert [example["input_ids"].tolist() for example in examples] == [
-        masked.framed(row["ids"]).tolist() for row in rows
+        masked.add_special_tokens(row["ids"]).tolist() for row in rows
     ]
     assert [example["attention"].tolist() for example in examples] == [[1], [1], [1]]
     assert (causal.heads, causal.frame.predict_from) == (("masked_lm",), "previous")

@@ -35,7 +35,7 @@ def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
         text = TokenRows(ids, step.starts_after(text, noise))
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
-        assert np.array_equal(objective.uncorrupt(example), objective.framed(rows.row(row)["ids"]))
+        assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"]))
 
 
 def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clozeline.seeding import ORDERS, words
+from clozeline.seeding import ORDERS, random_bits
 from tests.pipeline.corrupt.objectives.runner import keyed, variants_of, wide
 from tests.pipeline.corruption_cases import samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -14,7 +14,7 @@ def test_equals_a_plain_loop() -> None:
     rows = samples([2, 3, 17, 64, 300, 568] * 20)
     for key, sample, example in keyed(wide("document_rotation"), rows):
         ids = sample["ids"].tolist()
-        word = int(words(np.array([key]), ORDERS, 1)[0, 0]) >> 32
+        word = int(random_bits(np.array([key]), ORDERS, 1)[0, 0]) >> 32
         rotation = 1 + ((word * (len(ids) - 1)) >> 32)
         assert example["rotation"].tolist() == [rotation]
         assert example["input_ids"].tolist() == [4, *ids[rotation:], *ids[:rotation], 5]

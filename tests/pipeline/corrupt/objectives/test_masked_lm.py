@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import LABELS, RATES, kernel_keys, words
+from clozeline.seeding import LABELS, RATES, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import (
     at_labels,
     corrupt,
@@ -67,7 +67,7 @@ def test_counts_labels_and_untouched_tokens(rate: float) -> None:
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         maskable = int((sample["ids"] != SEP).sum())
         k = max(1, floor(Fraction(str(rate)) * maskable + Fraction(1, 2)))
-        framed = objective.framed(sample["ids"])
+        framed = objective.add_special_tokens(sample["ids"])
         positions = example["label_positions"].astype(int)
         assert len(positions) == k
         assert (np.diff(positions) > 0).all()
@@ -105,7 +105,7 @@ def test_two_variants_are_independent() -> None:
 def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fraction) -> int:
     """k of one row, from its own word shifted by the van der Corput sequence."""
     key = kernel_keys(1, "masked_lm", np.array([uid], np.uint64), np.zeros(1, np.uint16))
-    word = int(words(key, RATES, 1)[0, 0]) >> 32
+    word = int(random_bits(key, RATES, 1)[0, 0]) >> 32
     word = (word + (int(f"{variant:016b}"[::-1], 2) << 16)) % 2**32
     first, last = max(1, ceil(lowest * m)), max(1, ceil(lowest * m), floor(highest * m))
     return first + (word * (last - first + 1) >> 32)
@@ -209,7 +209,7 @@ def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
     assert cuts.min() == 2  # [CLS] and one token
     assert cuts.max() == 11  # all but the last token and [SEP]
     key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
-    assert cuts[0] == 2 + (((int(words(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
+    assert cuts[0] == 2 + (((int(random_bits(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
 
 
 @pytest.mark.parametrize("attention", ["left_to_right", "right_to_left"])

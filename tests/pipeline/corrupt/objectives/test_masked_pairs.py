@@ -64,7 +64,7 @@ def test_pairs_equal_a_plain_loop(specials: float) -> None:
         assert unmasked(example) == whole == objective.uncorrupt(example).tolist()
         first, second = objective.segments_of(np.array(whole), example)
         assert (first.tolist(), second.tolist()) == (ids[half:], ids[:half])
-        assert objective.framed_pair(first, second).tolist() == whole
+        assert objective.add_special_tokens_to_pair(first, second).tolist() == whole
         assert len(whole) == len(ids) + FRAME_TOKENS
 
 

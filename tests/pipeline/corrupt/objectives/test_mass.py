@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.seeding import SLOTS, words
+from clozeline.seeding import SLOTS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, roles_are_plausible, variants_of, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -22,7 +22,7 @@ def slow(ids: list[int], key: np.uint64, percent: int, edge: int) -> tuple[list[
     """Framed input, places of the fragment, and the fragment; `edge` in parts per million."""
     taken = min(len(ids), max(1, (len(ids) * percent + 50) // 100))
     last = len(ids) - taken
-    place, border = (int(word) >> 32 for word in words(np.array([key]), SLOTS, 2)[0].tolist())
+    place, border = (int(word) >> 32 for word in random_bits(np.array([key]), SLOTS, 2)[0].tolist())
     start = (place * (last + 1)) >> 32
     draw = (border * 10**6) >> 32
     if draw < edge:

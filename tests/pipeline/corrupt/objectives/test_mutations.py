@@ -25,7 +25,7 @@ FAILED = 1
 
 # One line of an objective: file and test bear its name.
 OF_OBJECTIVES = [
-    ("causal_lm", "framed(ids, self._head, self._tail)", "framed(ids, self._tail, self._tail)"),
+    ("causal_lm", "add_special_tokens(ids, self._head, self._tail)", "add_special_tokens(ids, self._tail, self._tail)"),
     ("composition", "in reversed(self.steps)", "in self.steps"),
     ("corrective_lm", "(left_out + 1).astype", "left_out.astype"),
     ("denoising_autoencoding", "count(ids.lengths, self._rate)", "count(ids.lengths, self._rate // 2)"),

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.rows import Example, Rows
-from clozeline.seeding import LABELS, kernel_keys, words
+from clozeline.seeding import LABELS, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, masked, reasons, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -33,7 +33,7 @@ def test_equals_a_plain_loop(specials: float) -> None:
             assert (first == SEP).all()
             continue
         ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
-        word, choice = words(np.array([key]), LABELS, 2)[0].tolist()
+        word, choice = random_bits(np.array([key]), LABELS, 2)[0].tolist()
         label = word >> 63
         cut = starts[1 + (((choice >> 32) * (len(starts) - 1)) >> 32)]
         partner = sample["partner_ids"].tolist()
@@ -146,7 +146,7 @@ def test_a_prefix_pair_equals_a_plain_loop(specials: float) -> None:
             assert Skip(skip) == Skip.NO_MASKABLE
             continue
         ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
-        cut = starts[1 + (((words(np.array([key]), LABELS, 2)[0].tolist()[1] >> 32) * (len(starts) - 1)) >> 32)]
+        cut = starts[1 + (((random_bits(np.array([key]), LABELS, 2)[0].tolist()[1] >> 32) * (len(starts) - 1)) >> 32)]
         assert masked(example) == slow_masks(frame(ids[:cut], ids[cut:]), key, 150_000, WORDS)
         assert example["segment_starts"].tolist() == [0, cut + 2]
         assert (example["attention"].tolist(), example["prefix_length"].tolist()) == ([3], [cut + 2])

@@ -139,7 +139,7 @@ def test_frame_of_xlnet() -> None:
     for sample, one, other in zip(rows, corrupt(bert, rows), corrupt(xlnet, rows), strict=True):
         assert other["input_ids"].tolist() == [*sample["ids"].tolist(), 2, 1]
         assert (other["prediction_order"] + 1).tolist() == one["prediction_order"].tolist()
-        assert xlnet.uncorrupt(other).tolist() == xlnet.framed(sample["ids"]).tolist()
+        assert xlnet.uncorrupt(other).tolist() == xlnet.add_special_tokens(sample["ids"]).tolist()
 
 
 def test_ranks_of_the_worked_example() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.seeding import LABELS, words
+from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -23,7 +23,7 @@ def slow(ids: list[int], key: np.uint64, least_prefix: int, least_target: int, s
     n, most = len(ids), len(ids) - least_prefix
     if suffix is not None:
         most = min(most, max(least_target, 2 * max(1, (n * suffix + 50) // 100) - 1))
-    word = int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32
+    word = int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32
     return n - most + ((word * (most - least_target + 1)) >> 32)
 
 

@@ -11,7 +11,7 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.rows import Example
-from clozeline.seeding import LABELS, words
+from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.laws import within_sigmas
@@ -28,7 +28,7 @@ def test_equals_a_plain_loop(longest: int, specials: float) -> None:
     rows = samples([2 + (37 * row) % 90 for row in range(300)], specials=specials, sentences=5)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
-        word, choice = words(np.array([key]), LABELS, 2)[0].tolist()
+        word, choice = random_bits(np.array([key]), LABELS, 2)[0].tolist()
         cut = starts[1 + (((choice >> 32) * (len(starts) - 1)) >> 32)]
         sides = (ids[:cut], ids[cut:])[:: -1 if word >> 63 else 1]
         wanted = frame(*sides)

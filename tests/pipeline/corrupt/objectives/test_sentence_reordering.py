@@ -42,7 +42,7 @@ def test_a_share_of_the_sentences() -> None:
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         moved = int((example["sentence_order"] != np.arange(20)).sum())
         assert 2 <= moved <= 5
-        assert np.array_equal(objective.uncorrupt(example), objective.framed(sample["ids"]))
+        assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(sample["ids"]))
 
 
 def test_at_least_two_sentences_move() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
-from clozeline.pipeline.kernels.span_lengths import merged
+from clozeline.pipeline.kernels.span_lengths import limit_spans
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, ORDERS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
@@ -95,7 +95,7 @@ def test_fit_equals_the_loop() -> None:
     lists = [random.randint(0, 3, random.randint(1, 9)).tolist() for _ in range(500)]
     lists = [one for one in lists if sum(one)]
     most = np.array([1 + random.randint(0, sum(one)) for one in lists])
-    found = merged(Ragged.from_lists(lists, np.int64), most)
+    found = limit_spans(Ragged.from_lists(lists, np.int64), most)
     assert [found[row].tolist() for row in range(len(lists))] == [
         fitted(one, int(bound)) for one, bound in zip(lists, most, strict=True)
     ]

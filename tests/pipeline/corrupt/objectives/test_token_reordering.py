@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from clozeline.seeding import ORDERS, POSITIONS, words
+from clozeline.seeding import ORDERS, POSITIONS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, reasons, variants_of, wide
 from tests.pipeline.corruption_cases import one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -17,13 +17,15 @@ LENGTHS = [2, 3, 4, 5, 17, 64, 300, 568] * 40
 
 def numbered(key: np.uint64, stream: int, count: int) -> list[int]:
     """Words with their index in the low 16 bits."""
-    return [word >> 16 << 16 | index for index, word in enumerate(words(np.array([key]), stream, count)[0].tolist())]
+    return [
+        word >> 16 << 16 | index for index, word in enumerate(random_bits(np.array([key]), stream, count)[0].tolist())
+    ]
 
 
 def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
     """The order of one row."""
     if distance:
-        high = [word >> 32 for word in words(np.array([key]), ORDERS, n)[0].tolist()]
+        high = [word >> 32 for word in random_bits(np.array([key]), ORDERS, n)[0].tolist()]
         order = sorted(range(n), key=lambda i: (i << 32) + high[i] * (distance + 1))
         places = list(range(n))
     else:
@@ -99,4 +101,4 @@ def test_sentences_keep_their_places_in_a_composition() -> None:
     composed = wide("composition", steps=steps)
     rows = samples([40, 300, 9], sentences=5)
     for sample, example in zip(rows, corrupt(composed, rows), strict=True):
-        assert np.array_equal(composed.uncorrupt(example), composed.framed(sample["ids"]))
+        assert np.array_equal(composed.uncorrupt(example), composed.add_special_tokens(sample["ids"]))

@@ -11,7 +11,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Example, Rows
-from clozeline.seeding import LABELS, words
+from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reachable, reasons, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -27,7 +27,7 @@ def test_equals_a_plain_loop(order: str, specials: float) -> None:
     rows = samples([1 + (37 * row) % 90 for row in range(500)], specials=specials)
     for key, sample, example in keyed(objective, rows):
         sides = [(sample["ids"].tolist(), 0), (sample["target_ids"].tolist(), 1)]
-        if order == "random" and int(words(np.array([key]), LABELS, 1)[0, 0]) >> 63:
+        if order == "random" and int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 63:
             sides.reverse()
         assert masked(example) == slow_masks(frame(sides[0][0], sides[1][0]), key, 150_000, WORDS)
         assert example["segment_starts"].tolist() == [0, len(sides[0][0]) + 2]

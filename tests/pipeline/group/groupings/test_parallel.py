@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.rows import Rows
-from clozeline.seeding import POSITIONS, kernel_keys, sample_uid, words
+from clozeline.seeding import POSITIONS, kernel_keys, random_bits, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import documents
@@ -92,7 +92,7 @@ def test_inputs_are_tasks_with_their_own_length_and_share() -> None:
         sample_uid(row.fixed["document_uid"].tobytes(), 0, 0, label) for row in rows if not row.fixed["source_group"]
     ]
     keys = kernel_keys(1, label, np.array(uids, np.uint64), np.zeros(3000, np.uint16))
-    drawn = [((int(word) >> 32) * 10**6) >> 32 for word in words(keys, POSITIONS, 1)[:, 0]]
+    drawn = [((int(word) >> 32) * 10**6) >> 32 for word in random_bits(keys, POSITIONS, 1)[:, 0]]
     wanted = [uid for uid, number in zip(uids, drawn, strict=True) if number < 250_000]
     assert found.fixed["uid"][part == 1].tolist() == wanted
     assert counts["tokens_dropped"]["other_source"] == 3000 * 25

@@ -11,7 +11,7 @@ from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Rows
-from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
+from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import random_documents
@@ -33,7 +33,7 @@ def test_one_row_draws_as_many_do() -> None:
     assert [draws.of_row(int(uid)) for uid in uids] == list(zip(parts.tolist(), lengths.tolist(), strict=True))
     keys = kernel_keys(7, "label", uids, np.zeros(3000, np.uint16))
     base = kernel_base(7, "label", 0)
-    assert [word_of(base, int(uid), MIXTURE, 3) for uid in uids] == words(keys, MIXTURE, 4)[:, 3].tolist()
+    assert [random_bits_of(base, int(uid), MIXTURE, 3) for uid in uids] == random_bits(keys, MIXTURE, 4)[:, 3].tolist()
 
 
 def test_parts_have_their_shares() -> None:
@@ -46,7 +46,7 @@ def test_parts_have_their_shares() -> None:
 def test_a_part_ends_where_the_next_begins() -> None:
     """A row whose draw equals a bound is of the part after it."""
     uids = np.array([12345], np.uint64)
-    number = ((word_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
+    number = ((random_bits_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
     for bound, part in ((number, 1), (number + 1, 0)):
         draws = PartDraws(((9, bound), (14, MILLION - bound)), 14, "label", 7)
         assert draws.of_rows(uids)[0].tolist() == [draws.of_row(12345)[0]] == [part]
@@ -54,7 +54,7 @@ def test_a_part_ends_where_the_next_begins() -> None:
 
 def drawn(row_uid: int, label: str) -> int:
     key = kernel_keys(5, label, np.array([row_uid], np.uint64), np.zeros(1, np.uint16))
-    number = ((int(words(key, MIXTURE, 1)[0, 0]) >> 32) * MILLION) >> 32
+    number = ((int(random_bits(key, MIXTURE, 1)[0, 0]) >> 32) * MILLION) >> 32
     return sum(number >= bound for bound in (500_000, 800_000))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.rows import Rows
-from clozeline.seeding import LABELS, LENGTHS, kernel_keys, sample_uid, words
+from clozeline.seeding import LABELS, LENGTHS, kernel_keys, random_bits, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.token_rows import documents, random_documents
@@ -30,7 +30,7 @@ def run(rows: Rows, length: int, seed: int = 1, **options: Any) -> tuple[Rows, A
 def drawn(uid: int, label: str, stream: int, index: int) -> int:
     """The high half of a word."""
     key = kernel_keys(1, label, np.array([uid], np.uint64), np.zeros(1, np.uint16))
-    return int(words(key, stream, index + 1)[0, index]) >> 32
+    return int(random_bits(key, stream, index + 1)[0, index]) >> 32
 
 
 def slow_windows(rows: Rows, length: int, short_ppm: int, label: str) -> list[tuple[int, int, int, int]]:

@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.seeding import kernel_keys, words
+from clozeline.seeding import kernel_keys, random_bits
 from clozeline.train.configuration.data import OnlineCorruption
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
@@ -35,7 +35,7 @@ def corrupt(samples: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[
     """A toy kernel, keyed per row: some tokens become 3, some rows are skipped."""
     text = samples.columns["input_ids"]
     keys = kernel_keys(9, "toy", samples.fixed["uid"], variants)
-    draws = words(keys, 0, 12)
+    draws = random_bits(keys, 0, 12)
     skips = (draws[:, 11] % np.uint64(5) == 0).astype(np.uint8)
     columns: dict[str, list[Any]] = {"input_ids": [], "label_positions": [], "label_ids": []}
     for number in range(len(samples)):
