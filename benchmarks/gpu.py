@@ -49,7 +49,7 @@ from benchmarks.model import (
     short_rows,
 )
 from clozeline.model.build import Model, build_model
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.model_config import ModelConfig
@@ -150,7 +150,10 @@ def steps(one: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int,
             parameter.grad = torch.ones_like(parameter)
         return torch.optim.AdamW(model.parameters(), fused=True).step, 0, 0.0
     given = batches(one)
-    moved = [{key: value.to(device) for key, value in settle(batch, model.place_limit).items()} for batch in given]
+    moved = [
+        {key: value.to(device) for key, value in add_host_shapes(batch, model.position_limit).items()}
+        for batch in given
+    ]
     lengths = [int(length) for batch in given for length in batch["lengths"]]
     labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in given)
     operations = sum(model.flops(length, one.targets, labels / len(lengths)) for length in lengths)

@@ -12,8 +12,8 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
 from clozeline.model.configuration.adapter import AdapterConfig
-from clozeline.model.initialization import laws
-from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.initialization import initial_distributions
+from clozeline.model.parameters.initial_values import generator_for
 from clozeline.registry import find
 
 
@@ -48,13 +48,13 @@ def add_adapter(model: Model, name: str, given: AdapterConfig | Mapping[str, Any
         raise ConfigurationError(str(error)) from error
     adapter: Adapter = find("clozeline.model.adapters", config.name)(config.options, model.family)
     model.adapters[name] = adapter
-    drawn = laws(adapter, model.config)
+    drawn = initial_distributions(adapter, model.config)
     with torch.no_grad():
         for own, parameter in adapter.named_parameters():
             fresh = torch.empty(parameter.shape)
-            drawn[own](fresh, own_generator(seed, f"adapters.{name}.{own}"))
+            drawn[own](fresh, generator_for(seed, f"adapters.{name}.{own}"))
             parameter.copy_(fresh)
-    adapter.begin(model.family.tokens, model.vocab_size, seed)
+    adapter.initialize_from(model.family.tokens, model.vocab_size, seed)
     adapter.to(model.family.tokens.weight).train(model.training)
     model.recount()
     return adapter
@@ -107,7 +107,7 @@ def merge_adapter(model: Model, name: str) -> dict[str, Tensor]:
         ConfigurationError: no weight can hold what the adapter computes.
     """
     with torch.no_grad():
-        merged = _adapter(model, name).merged(model.family)
+        merged = _adapter(model, name).merge(model.family)
         before = {own: model.family.get_parameter(own).detach().clone() for own in merged}
         for own, tensor in merged.items():
             model.family.get_parameter(own).copy_(tensor)

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.adapters import Adapter
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family, View
 from clozeline.model.heads import Head
-from clozeline.model.initialization import initialise
+from clozeline.model.initialization import initialize_parameters
 from clozeline.model.layers.scalar_mix import ScalarMix
-from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
-from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.registry import find
 
 
@@ -30,7 +30,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
-        rows = padded_rows(vocab_size, config.vocab_multiple)
+        rows = table_rows(vocab_size, config.vocab_multiple)
         self.vocab_size = vocab_size
         self.family: Family = find("clozeline.model.families", config.family)(config, rows)
         self.use_heads(config, build_heads(config, self.family, vocab_size))
@@ -47,20 +47,20 @@ class Model(nn.Module):
         return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
     @property
-    def facts(self) -> frozenset[str]:
-        """Facts that `settle` must add to a batch before it moves to an accelerator."""
-        return frozenset().union(*(head.facts for head in self.heads.values()))
+    def host_tensors(self) -> frozenset[str]:
+        """Facts that `add_host_shapes` must add to a batch before it moves to an accelerator."""
+        return frozenset().union(*(head.host_tensors for head in self.heads.values()))
 
     @property
-    def place_limit(self) -> int | None:
+    def position_limit(self) -> int | None:
         """Places of the position table for the tokens of a row, with the adapter in use; None: any number."""
-        return None if self.config.position.limit is None else self.config.position.limit - self.places_taken
+        return None if self.config.position.limit is None else self.config.position.limit - self.positions_taken
 
     @property
-    def places_taken(self) -> int:
+    def positions_taken(self) -> int:
         """Places before those of a row, which the adapter in use takes."""
         used = None if self.adapter_in_use is None else self.adapters[self.adapter_in_use]
-        return 0 if used is None else used.options.places(self.family.architecture)
+        return 0 if used is None else used.options.position_count(self.family.architecture)
 
     def use_heads(self, config: ModelConfig, heads: nn.ModuleDict) -> None:
         """Predict with these heads, which a configuration with the same body describes."""
@@ -91,7 +91,7 @@ class Model(nn.Module):
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
-        tensors = settle(tensors, self.place_limit, self.facts)
+        tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
         views = self._views(tensors)
         second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}
@@ -101,7 +101,7 @@ class Model(nn.Module):
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
-        tensors = settle(tensors, self.place_limit)
+        tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
         views = self._views(tensors)
         return {name: head.scores(*views[name]) for name, head in self.heads.items()}
@@ -177,7 +177,7 @@ def _count_by_part(model: Model) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         part = name.split(".")[1]
-        counts[part] = counts.get(part, 0) + whole_shape(parameter).numel()
+        counts[part] = counts.get(part, 0) + full_shape(parameter).numel()
     return counts
 
 
@@ -191,7 +191,7 @@ def build_model(
     config: ModelConfig,
     vocab_size: int,
     special_ids: Mapping[str, int],
-    spellings: Sequence[bytes] | None = None,
+    token_bytes: Sequence[bytes] | None = None,
     *,
     seed: int | None = None,
     placement: Placement = WHOLE,
@@ -202,12 +202,12 @@ def build_model(
         config: sizes and parts.
         vocab_size: ids of the tokenizer, specials included.
         special_ids: name to id of the special tokens; each must lie inside the vocabulary.
-        spellings: UTF-8 of each token, for a family that reads characters.
+        token_bytes: UTF-8 of each token, for a family that reads characters.
         seed: of the initial weights; default: that of torch's generator.
         placement: of the parameters; default: all of each.
 
     Raises:
-        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or spellings that are
+        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token_bytes that are
             missing or not one a token.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
@@ -219,14 +219,14 @@ def build_model(
     with placement.building():
         model = Model(config, vocab_size)
     seed = torch.initial_seed() if seed is None else seed
-    initialise(model, config, seed, placement)
+    initialize_parameters(model, config, seed, placement)
     for adapter in model.adapters.values():
-        adapter.begin(model.family.tokens, vocab_size, seed, placement)
-    if model.family.spelled:
-        if spellings is None or len(spellings) != vocab_size:
+        adapter.initialize_from(model.family.tokens, vocab_size, seed, placement)
+    if model.family.reads_characters:
+        if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(
-                f"model.family {config.family} reads tokens as characters: expected the spellings of {vocab_size} "
-                f"tokens, got {'none' if spellings is None else len(spellings)}; give those of the tokenizer"
+                f"model.family {config.family} reads tokens as characters: expected the token_bytes of {vocab_size} "
+                f"tokens, got {'none' if token_bytes is None else len(token_bytes)}; give those of the tokenizer"
             )
-        model.family.spell(spellings, special_ids)
+        model.family.set_token_bytes(token_bytes, special_ids)
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 
 
 def matrix_flops(*modules: nn.Module) -> float:
@@ -15,7 +15,7 @@ def matrix_flops(*modules: nn.Module) -> float:
         >>> matrix_flops(nn.Linear(2, 3))
         12.0
     """
-    shapes = (whole_shape(weight) for module in modules for weight in module.parameters())
+    shapes = (full_shape(weight) for module in modules for weight in module.parameters())
     return 2.0 * sum(shape.numel() for shape in shapes if len(shape) == 2)
 
 
@@ -33,7 +33,7 @@ def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, sourc
     plain = sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
     if config.embedding_width != config.dim:
         plain += 2 * tokens * config.embedding_width * config.dim
-    return plain + _disentangled_flops(config, tokens)
+    return plain + _deberta_flops(config, tokens)
 
 
 def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 0) -> float:
@@ -60,7 +60,7 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
     return per_row + cross
 
 
-def _disentangled_flops(config: ModelConfig, tokens: int) -> float:
+def _deberta_flops(config: ModelConfig, tokens: int) -> float:
     """Return what DeBERTa adds: scores of relative places, the convolution, steps of the mask decoder but the first.
 
     Left out are the projections of relative places, which a batch needs once.

@@ -12,14 +12,14 @@ from clozeline.model.layers.feed_forward import FeedForward
 from clozeline.model.layers.norm import NoNorm, RMSNorm
 from clozeline.model.layers.position import T5Bias
 from clozeline.model.layers.vocabulary import VocabularyProjection
-from clozeline.model.parameters.initial_values import Draw, constant, normal, own_generator
+from clozeline.model.parameters.initial_values import Draw, constant, generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement
 
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 
 
-def initialise(model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE) -> None:
+def initialize_parameters(model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE) -> None:
     """Draw every parameter: its values are a function of the seed, its name and its shape.
 
     Neither the order of building, nor what is built beside it, nor the distribution over ranks matters. Draws are fp32
@@ -31,16 +31,16 @@ def initialise(model: nn.Module, config: ModelConfig, seed: int, placement: Plac
         seed: of the draws.
         placement: of its parameters.
     """
-    drawn = laws(model, config)
+    drawn = initial_distributions(model, config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             with placement.gather([parameter]):
                 fresh = torch.empty(parameter.shape)
-                drawn[name](fresh, own_generator(seed, name))
+                drawn[name](fresh, generator_for(seed, name))
                 parameter.copy_(fresh)
 
 
-def laws(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
+def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
     """Return the law of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
 
     A tied weight has the law of the module where it first occurs. A class whose parameters are none of these declares
@@ -59,11 +59,11 @@ def laws(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
             known.setdefault(id(module.get_parameter(name)), law)
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) not in known:
-                known[id(parameter)] = _law(module, name, usual)
+                known[id(parameter)] = _initial_distribution(module, name, usual)
     return {name: known[key] for key, name in names.items()}
 
 
-def _law(module: nn.Module, name: str, usual: Draw) -> Draw:
+def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
     if name == "bias":
         return constant(0.0)
     if name == "weight" and isinstance(module, (*_MATRICES, *_NORMS)):

@@ -31,7 +31,7 @@ class Loss:
 
     total: Tensor
     """fp32 scalar in nats: the weighted sum over labels. It always has a gradient path to every parameter."""
-    counted: Tensor | int
+    divisor: Tensor | int
     """Divisor of the sum, wherever that was computed."""
     figures: Mapping[str, Tensor] = field(default_factory=dict)
     """Further sums with the same divisor, by name: what is recorded of the head beside its loss."""
@@ -39,7 +39,7 @@ class Loss:
     @property
     def count(self) -> int:
         """The divisor as a number; reading it waits for the device where the batch lies on an accelerator."""
-        return int(self.counted)
+        return int(self.divisor)
 
 
 class Labels(NamedTuple):
@@ -60,21 +60,21 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     and one of weight 0, adds nothing.
     """
     if "label_count" not in tensors:
-        return _counted_labels(tensors).sum()
+        return _has_loss(tensors).sum()
     counts = tensors["label_count"].to(tensors["label_index"].device)
     return (counts * ((_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0))).sum()
 
 
-def counted_ids(tensors: Mapping[str, Tensor]) -> Tensor:
+def label_ids_with_loss(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the labels that count [n]: not those of rows of weight 0, nor ignored ones."""
-    return tensors["label_ids"][_counted_labels(tensors)]
+    return tensors["label_ids"][_has_loss(tensors)]
 
 
-def _counted_labels(tensors: Mapping[str, Tensor]) -> Tensor:
+def _has_loss(tensors: Mapping[str, Tensor]) -> Tensor:
     return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (tensors["label_ids"] != IGNORED)
 
 
-def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
+def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
     """Return the batch with weights that make every labelled row add the mean over its labels, and count once.
 
     Args:
@@ -88,7 +88,7 @@ def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tens
         >>> import torch
         >>> batch = {"input_ids": torch.zeros(2, 4), "row_weight": torch.ones(2)}
         >>> batch["label_index"], batch["label_ids"] = torch.tensor([0, 2, 5]), torch.tensor([7, 8, 9])
-        >>> found = weigh_rows_alike(batch, "masked_lm")
+        >>> found = weigh_rows_equally(batch, "masked_lm")
         >>> found["label_weight"].tolist(), found["label_count"].tolist()
         ([0.5, 0.5, 1.0], [1, 1])
     """
@@ -134,7 +134,7 @@ def at_labels(tensors: Mapping[str, Tensor], ids: Tensor) -> Tensor:
     return spare.index_copy(0, places, ids)[:-1].view_as(before)
 
 
-def real_places(tensors: Mapping[str, Tensor]) -> Tensor:
+def real_positions(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which places [B, T] hold tokens of rows that have weight and labels."""
     places = torch.arange(tensors["input_ids"].shape[1], device=tensors["row_weight"].device)
     counted = (_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)
@@ -143,8 +143,8 @@ def real_places(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the flat places [N] that `real_places` marks; on an accelerator the host waits for their number."""
-    return real_places(tensors).flatten().nonzero().squeeze(1)
+    """Return the flat places [N] that `real_positions` marks; on an accelerator the host waits for their number."""
+    return real_positions(tensors).flatten().nonzero().squeeze(1)
 
 
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -168,7 +168,7 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
     return (losses * weights).sum()
 
 
-def chunked_cross_entropy_sum(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
+def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
     """Return `cross_entropy_sum` of the scores of labels, of which only a chunk is held at a time.
 
     The backward pass computes the scores of each chunk again, so that a third more arithmetic saves their memory.

@@ -14,7 +14,7 @@ from torch import Tensor
 from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json
-from clozeline.model.checkpoints import FACTS, FACTS_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
+from clozeline.model.checkpoints import IMPORT_RECORD, IMPORT_RECORD_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
 from clozeline.sealed_json import sealed
 
 TOKENIZER: Final = "tokenizer"
@@ -58,7 +58,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
     write_tensors(folder / WEIGHTS, {**checkpoint.tensors, **unread})
     facts = {
-        "format": FACTS_FORMAT,
+        "format": IMPORT_RECORD_FORMAT,
         "model_type": checkpoint.model_type,
         "vocab_size": checkpoint.vocab_size,
         "token_ids": dict(checkpoint.token_ids),
@@ -69,4 +69,4 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
     }
-    publish_json(folder / FACTS, sealed(facts))
+    publish_json(folder / IMPORT_RECORD, sealed(facts))

@@ -17,11 +17,11 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor, nn
 
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
-from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.seeding import keyed_hash
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.data.global_batch import MicroBatch
@@ -82,7 +82,7 @@ class Engine:
         self.model = model
         # What is beside an adapter keeps its dropout, and is computed again where activations are not kept.
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
-        count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
+        count = sum(full_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
         self._builder = config.optimizer.build()
@@ -178,7 +178,9 @@ class Engine:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity)
-        settled = settle(tensors, self.config.model.place_limit, getattr(self.model, "facts", frozenset()))
+        settled = add_host_shapes(
+            tensors, self.config.model.position_limit, getattr(self.model, "host_tensors", frozenset())
+        )
         moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))

@@ -346,7 +346,7 @@ def _fill(
         refuse_other_base(source, begin.saved.base, base)
     if adapted is not None:
         seed = keyed_hash("weights", config.seed)
-        model.adapters[adapted].begin(model.family.tokens, model.vocab_size, seed, placement)
+        model.adapters[adapted].initialize_from(model.family.tokens, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
     said = [] if other is None else [other.line()]
     return [*filled.lines(), *freeze(model, config.freeze), *said], base, filled.fresh

@@ -24,7 +24,7 @@ Undo: TypeAlias = Callable[[], None]
 class AdapterOptions:
     """Keys of an adapter."""
 
-    def places(self, architecture: str) -> int:
+    def position_count(self, architecture: str) -> int:
         """Return the places of the position table that a row has less, because the adapter takes them."""
         return 0
 
@@ -76,10 +76,10 @@ class Adapter(nn.Module, ABC):
         while self._undo:
             self._undo.pop()()
 
-    def begin(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         """Take initial values from the weights of the model, where the adapter begins with some."""
 
-    def merged(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: Family) -> dict[str, Tensor]:
         """Return the parameters of the family, by name, with which it computes alone what it does with the adapter.
 
         Raises:
@@ -99,7 +99,7 @@ class Rows(nn.Module):
         self.rows = nn.Parameter(torch.empty(length, width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the rows, until an adapter's `begin` sets others."""
+        """Return the law of the rows, until an adapter's `initialize_from` sets others."""
         return {"rows": usual}
 
     def forward(self) -> Tensor:

@@ -50,11 +50,11 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
         found = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]
         where = f"model.adapter.{key}: '{pattern}'"
         if not found:
-            raise ConfigurationError(f"{where} matches no module of the family; expected {_known(modules)}")
+            raise ConfigurationError(f"{where} matches no module of the family; expected {_linear_names(modules)}")
         if other := next((path for path in found if not isinstance(modules[path], nn.Linear)), None):
             raise ConfigurationError(
-                f"{where} matches {other}, a {type(modules[other]).__name__}; expected {_known(modules)}: tables, and "
-                "projections tied to them, have no adapter"
+                f"{where} matches {other}, a {type(modules[other]).__name__}; expected {_linear_names(modules)}: "
+                "tables, and projections tied to them, have no adapter"
             )
         if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
             raise ConfigurationError(f"{where} matches {tied}, whose weight is also another module's: leave it out")
@@ -62,6 +62,6 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
     return {path: module for path, module in modules.items() if path in chosen and isinstance(module, nn.Linear)}
 
 
-def _known(modules: dict[str, nn.Module]) -> str:
+def _linear_names(modules: dict[str, nn.Module]) -> str:
     names = {path.rpartition(".")[2] for path, module in modules.items() if isinstance(module, nn.Linear)}
     return f"linear maps: {', '.join(sorted(names))}" if names else "linear maps, of which this family has none"

@@ -16,7 +16,7 @@ from clozeline.model.families import Family
 from clozeline.model.layers.disentangled_layers import Convolution
 from clozeline.model.layers.norm import NoNorm
 from clozeline.model.parameters.initial_values import Draw, constant
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 
 _ADDED_LAST: Final = (nn.Linear, nn.LayerNorm, NoNorm, Convolution)
 """Modules that add their bias to their output, after everything else."""
@@ -46,7 +46,7 @@ class Bitfit(Adapter):
                 f"model.adapter: bitfit: the bias of {other}, a {type(found[other]).__name__}, enters inside its "
                 "computation: expected linear maps and norms; choose another adapter"
             )
-        self.hold({path: Shift(whole_shape(module.get_parameter("bias")).numel()) for path, module in found.items()})
+        self.hold({path: Shift(full_shape(module.get_parameter("bias")).numel()) for path, module in found.items()})
 
     def changes(self, family: Family) -> Iterator[Undo]:
         """Add each change to the outputs of its module."""
@@ -59,7 +59,7 @@ class Bitfit(Adapter):
             yield family.get_submodule(path).register_forward_hook(add).remove
 
     @torch.no_grad()
-    def merged(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: Family) -> dict[str, Tensor]:
         """Return the changed biases."""
         found = {}
         for path, shift in self.parts.items():

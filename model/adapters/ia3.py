@@ -69,7 +69,7 @@ class Ia3(Adapter):
                 yield linear.register_forward_hook(scale).remove
 
     @torch.no_grad()
-    def merged(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: Family) -> dict[str, Tensor]:
         """Return the weights of the chosen maps, and the biases of scaled outputs, times the factors, from fp32."""
         found = {}
         for path, part in self.parts.items():

@@ -61,7 +61,7 @@ class Lora(Adapter):
 
             yield family.get_submodule(path).register_forward_hook(add).remove
 
-    def merged(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: Family) -> dict[str, Tensor]:
         """Return W + scale B A of each chosen map, computed in fp32."""
         found = {}
         for path, update in self.parts.items():

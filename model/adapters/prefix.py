@@ -49,7 +49,7 @@ class Prefix(Adapter):
         shifted: bool | None = None
         """The places of a row begin after those of the prefix, as if it were tokens; null = in a decoder."""
 
-        def places(self, architecture: str) -> int:
+        def position_count(self, architecture: str) -> int:
             """Return the places of the position table that the prefix takes."""
             shifted = architecture == "decoder" if self.shifted is None else self.shifted
             return self.length if shifted else 0
@@ -65,7 +65,7 @@ class Prefix(Adapter):
                 f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
                 f"{kind}: choose another adapter, such as lora"
             )
-        self.shift = options.places(family.architecture)
+        self.shift = options.position_count(family.architecture)
         if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
             raise ConfigurationError(
                 f"model.adapter.shifted: places of the family {type(family).__name__} begin at 0: set it to false"
@@ -89,8 +89,8 @@ class Prefix(Adapter):
             yield partial(_forget, attention, "prefix")
         for stack in family.modules():
             if isinstance(stack, Stack):
-                stack.prefix_places = self.shift
-                yield partial(_forget, stack, "prefix_places")
+                stack.prefix_positions = self.shift
+                yield partial(_forget, stack, "prefix_positions")
 
     def keys_and_values(self, path: str) -> Tensor:
         """Return the prefix of an attention: [length, 2 x width], keys before values."""

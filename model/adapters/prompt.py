@@ -19,7 +19,7 @@ from clozeline.model.families import Family
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import Documents
 from clozeline.model.layers.stack import Stack
-from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.parameters.initial_values import generator_for
 from clozeline.model.parameters.sharding import WHOLE, Placement
 
 
@@ -43,7 +43,7 @@ class Prompt(Adapter):
         """Ids of tokens whose vectors it begins with, such as those of label words, over and over until all are there;
         empty = some of the vocabulary, drawn at random."""
 
-        def places(self, architecture: str) -> int:
+        def position_count(self, architecture: str) -> int:
             """Return the places of the position table that the prompt takes."""
             return self.length
 
@@ -60,7 +60,7 @@ class Prompt(Adapter):
         self.kept = family.architecture == "encoder_decoder"
         self.hold({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
 
-    def begin(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         """Begin with the vectors of tokens.
 
         Raises:
@@ -71,7 +71,7 @@ class Prompt(Adapter):
             raise ConfigurationError(
                 f"model.adapter.tokens: expected ids below the vocabulary's {vocab_size}, got {outside[0]}"
             )
-        drawn = torch.randint(vocab_size, (length,), generator=own_generator(seed, "prompt tokens")).tolist()
+        drawn = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
         ids = [given[place % len(given)] for place in range(length)] if given else drawn
         table = tokens.get_parameter("weight")
         for part in self.parts.values():

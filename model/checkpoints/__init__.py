@@ -12,14 +12,14 @@ from clozeline.model.checkpoints._checkpoint import (
 from clozeline.model.checkpoints._comparison import computation, differences
 from clozeline.model.checkpoints._conversion import parameter_shapes
 from clozeline.model.checkpoints._export import Export, export_checkpoint
-from clozeline.model.checkpoints._facts import FACTS, FACTS_FORMAT, imported_tokenizer
+from clozeline.model.checkpoints._import_record import IMPORT_RECORD, IMPORT_RECORD_FORMAT, find_imported_tokenizer
 from clozeline.model.checkpoints._key_map import KeyMap, Slice
 from clozeline.model.checkpoints._parts import split, with_heads
 from clozeline.model.checkpoints._selection import map_for, map_of_type
 
 __all__ = [
-    "FACTS",
-    "FACTS_FORMAT",
+    "IMPORT_RECORD",
+    "IMPORT_RECORD_FORMAT",
     "MODEL",
     "UNREAD",
     "WEIGHTS",
@@ -33,7 +33,7 @@ __all__ = [
     "differences",
     "export_adapter",
     "export_checkpoint",
-    "imported_tokenizer",
+    "find_imported_tokenizer",
     "map_for",
     "map_of_type",
     "parameter_shapes",

@@ -16,7 +16,7 @@ def causal_map(whole: KeyMap, headed: str) -> KeyMap:
         headed: name of the class, such as BertLMHeadModel.
     """
 
-    def wrote(self: KeyMap, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self: KeyMap, plain: Mapping[str, Any]) -> bool:
         """Return whether config.json asks for a causal model."""
         return bool(plain.get("is_decoder"))
 
@@ -35,7 +35,7 @@ def causal_map(whole: KeyMap, headed: str) -> KeyMap:
         "only": {**kind.only, "is_decoder": (True,)},
         "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in kind.modules.items()},
         "causal": None,
-        "wrote": wrote,
+        "is_written_by": is_written_by,
     }
     found: KeyMap = type(f"Causal{kind.__name__}", (kind,), members)()
     return found

@@ -16,13 +16,13 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
-from clozeline.model.checkpoints._facts import FACTS, read_facts
+from clozeline.model.checkpoints._import_record import IMPORT_RECORD, read_import_record
 from clozeline.model.checkpoints._key_map import KeyMap
 from clozeline.model.checkpoints._origins import from_origin
-from clozeline.model.checkpoints._renaming import listed
+from clozeline.model.checkpoints._renaming import join_names
 from clozeline.model.checkpoints._selection import map_of_class
 from clozeline.model.checkpoints._tasks import label_note
-from clozeline.model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
+from clozeline.model.checkpoints._tensor_files import read_json, read_tensors, refuse_invalid_values
 from clozeline.model.configuration.model_config import ModelConfig
 
 MODEL: Final = "model.yaml"
@@ -81,8 +81,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     if (folder / MODEL).is_file():
         return _read_own(folder)
     if (folder / _PUBLISHED).is_file():
-        return _read_published(folder)
-    if (folder / FACTS).is_file():
+        return _read_transformers_folder(folder)
+    if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
         f"{folder}: expected a folder with config.json and weights, or one that import_model wrote ({MODEL}); give "
@@ -97,7 +97,7 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         WeightsError: the directory holds no head.
     """
     if checkpoint.absent:
-        raise WeightsError(f"the checkpoint holds no head: {listed(checkpoint.absent)} are not there")
+        raise WeightsError(f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there")
     model = Model(checkpoint.config, checkpoint.vocab_size)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -113,7 +113,7 @@ def _read_own(folder: Path) -> Checkpoint:
         raise ConfigurationError(
             f"{folder / MODEL}: cannot be read as a model's configuration: {_first_line(error)}; import the model again"
         ) from error
-    facts = read_facts(folder / FACTS)
+    facts = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
@@ -126,11 +126,11 @@ def _read_own(folder: Path) -> Checkpoint:
     rows, ids, kind, absent = facts.vocab_size, facts.token_ids, facts.model_type, facts.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
-    refuse_damaged(stored, str(folder / WEIGHTS))
+    refuse_invalid_values(stored, str(folder / WEIGHTS))
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), unread=unread)
 
 
-def _read_published(folder: Path) -> Checkpoint:
+def _read_transformers_folder(folder: Path) -> Checkpoint:
     plain = read_json(folder / _PUBLISHED)
     if "quantization_config" in plain:
         raise ConfigurationError(f"{folder / _PUBLISHED}: quantised weights are not read; take the original ones")
@@ -146,7 +146,7 @@ def _read_published(folder: Path) -> Checkpoint:
     if present.keys() != stored.keys():
         present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
-    refuse_damaged(renamed.tensors | renamed.left_out, where)
+    refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
     copied = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
     unread = copied | _unread(key_map, config, renamed.left_out)
@@ -154,9 +154,9 @@ def _read_published(folder: Path) -> Checkpoint:
     absent = _absent_head(key_map, config, ours, tensors)
     held = {name: shape for name, shape in ours.items() if name not in absent}
     _refuse_differing(tensors, their_shapes(key_map, config, held), where)
-    notes = [f"not read, no part of the model: {listed(renamed.left_out)}"] if renamed.left_out else []
-    notes += [f"the head is not there: {listed(absent)}"] if absent else []
-    if unknown := sorted(key for key in plain if not _known_key(key, key_map)):
+    notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
+    notes += [f"the head is not there: {join_names(absent)}"] if absent else []
+    if unknown := sorted(key for key in plain if not _is_known_key(key, key_map)):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
@@ -197,19 +197,21 @@ def _absent_head(
 def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
     """Compare names and shapes."""
     if missing := expected.keys() - tensors.keys():
-        raise WeightsError(f"{where}: {len(missing)} tensors are missing: {listed(missing)}")
+        raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
-        raise WeightsError(f"{where}: {len(unknown)} tensors that the model does not have: {listed(unknown)}")
+        raise WeightsError(f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}")
     wrong = [
         f"{name}: expected {shape}, got {list(tensors[name].shape)}"
         for name, shape in expected.items()
         if list(tensors[name].shape) != shape
     ]
     if wrong:
-        raise WeightsError(f"{where}: {len(wrong)} tensors of another shape than config.json gives: {listed(wrong, 4)}")
+        raise WeightsError(
+            f"{where}: {len(wrong)} tensors of another shape than config.json gives: {join_names(wrong, 4)}"
+        )
 
 
-def _known_key(key: str, key_map: KeyMap) -> bool:
+def _is_known_key(key: str, key_map: KeyMap) -> bool:
     read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation}
     return key in read or key in _NO_MATTER or key.endswith("_token_id")
 

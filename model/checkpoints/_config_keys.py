@@ -64,7 +64,7 @@ def refuse_other_values(model_type: str, plain: Mapping[str, Any], only: Mapping
         )
 
 
-def validated(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
+def validate_config(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration.
 
     Raises:

@@ -15,9 +15,9 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion import to_theirs
 from clozeline.model.checkpoints._key_map import KeyMap
-from clozeline.model.checkpoints._renaming import listed
+from clozeline.model.checkpoints._renaming import join_names
 from clozeline.model.checkpoints._selection import map_for
-from clozeline.model.checkpoints._tasks import unlike
+from clozeline.model.checkpoints._tasks import differing_head_keys
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
@@ -56,12 +56,12 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
         body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
-        theirs = to_theirs(key_map, config, body) | _kept(checkpoint, key_map, body_alone=True)
+        theirs = to_theirs(key_map, config, body) | _unread_tensors(checkpoint, key_map, body_alone=True)
         theirs = {name.removeprefix(key_map.base): tensor for name, tensor in theirs.items()}
         kind = loader = str(key_map.bare)
     else:
         _, kind, loader = key_map.class_with(config.heads)
-        theirs = _headed(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
+        theirs = _export_with_head(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
     plain = {
         "architectures": [kind],
         **plain,
@@ -74,14 +74,15 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
 
 
-def _headed(
+def _export_with_head(
     checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
-        raise WeightsError(f"the head is not there ({listed(checkpoint.absent)}): export the body alone")
-    if unknown := _only_trained(key_map, tensors):
+        raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
+    if unknown := _training_only(key_map, tensors):
         raise ConfigurationError(
-            f"a model of type {key_map.model_type} lacks what the head reads: {listed(unknown)}; export the body alone"
+            f"a model of type {key_map.model_type} lacks what the head reads: {join_names(unknown)}; "
+            "export the body alone"
         )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     read = key_map.read_config(plain, theirs).heads
@@ -96,17 +97,19 @@ def _headed(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
                 f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
-        if key_map.task(checkpoint.config) and (others := unlike(head, read[name], checkpoint.config.architecture)):
+        if key_map.task(checkpoint.config) and (
+            others := differing_head_keys(head, read[name], checkpoint.config.architecture)
+        ):
             raise ConfigurationError(
                 f"model.heads.{name}.{others[0]}: the class of type {key_map.model_type} computes something else: "
                 "export the body alone"
             )
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
-    theirs |= _kept(checkpoint, key_map, body_alone=False)
+    theirs |= _unread_tensors(checkpoint, key_map, body_alone=False)
     return theirs | key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
 
 
-def _kept(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
+def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
     """Return the tensors of an import that the class has and our model does not read; not those of former ids."""
     copies, rows = key_map.copies(checkpoint.config), checkpoint.vocab_size
     names = key_map.kept(checkpoint.unread, checkpoint.config, body_alone=body_alone)
@@ -118,11 +121,11 @@ def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool
     if key_map.bare is None:
         raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
     parts = ("family.tokens.", "family.encoder.") if encoder_alone else key_map.body
-    left = _only_trained(key_map, tensors)
+    left = _training_only(key_map, tensors)
     return {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
 
 
-def _only_trained(key_map: KeyMap, names: Iterable[str]) -> set[str]:
+def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
     return {name for name in names if any(re.search(pattern, name) for pattern in key_map.only_trained)}
 
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._comparison import differences, flatten
-from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
+from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validate_config
 from clozeline.model.checkpoints._origins import Origin
 from clozeline.model.checkpoints._renaming import Renaming
-from clozeline.model.checkpoints._tasks import SUFFIXES, Task, read_head, unlike, write_head
+from clozeline.model.checkpoints._tasks import SUFFIXES, Task, differing_head_keys, read_head, write_head
 from clozeline.model.configuration.model_config import ModelConfig
 
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
@@ -132,7 +132,7 @@ class KeyMap:
         """Return the maps of classes of the type that are another family's: an encoder alone, or a causal encoder."""
         return ()
 
-    def wrote(self, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self, plain: Mapping[str, Any]) -> bool:
         """Return whether a class of this variant wrote config.json."""
         return True
 
@@ -160,7 +160,7 @@ class KeyMap:
             task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
             name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
-        return validated(self.model_type, flat | more)
+        return validate_config(self.model_type, flat | more)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes.
@@ -170,7 +170,7 @@ class KeyMap:
             vocab_size: rows of the exported token table.
             token_ids: `pad_token_id` and the like.
         """
-        flat = flatten({**_dumped(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
+        flat = flatten({**_dump(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
@@ -292,7 +292,7 @@ class KeyMap:
         ids = {key: value for key, value in token_ids.items() if value is not None}
         plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(task[0]).name]}
         theirs = self.read_config(plain, {}).heads.get(task[0])
-        return theirs is not None and not unlike(config.heads[task[0]], theirs, config.architecture)
+        return theirs is not None and not differing_head_keys(config.heads[task[0]], theirs, config.architecture)
 
     # -- names of tensors -------------------------------------------------------------------------------------------
 
@@ -388,6 +388,6 @@ def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice
     return {f"{ours}.{name}": Slice(theirs, part, len(parts)) for part, name in enumerate(parts)}
 
 
-def _dumped(config: ModelConfig) -> dict[str, Any]:
+def _dump(config: ModelConfig) -> dict[str, Any]:
     plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json")
     return plain

@@ -32,14 +32,14 @@ def from_origin(
     """
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        for present, part in _translated(name, tensor, origins, head_dim):
+        for present, part in _translate(name, tensor, origins, head_dim):
             if present in found:
                 raise WeightsError(f"{where}: {name} and another tensor are both {present}; expected one")
             found[present] = part
     return found
 
 
-def _translated(name: str, tensor: Tensor, origins: Iterable[Origin], head_dim: int) -> list[tuple[str, Tensor]]:
+def _translate(name: str, tensor: Tensor, origins: Iterable[Origin], head_dim: int) -> list[tuple[str, Tensor]]:
     for origin in origins:
         if match := re.fullmatch(origin.pattern, name):
             whole = _halves(tensor, head_dim) if origin.interleaved else tensor

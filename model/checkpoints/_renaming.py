@@ -57,7 +57,7 @@ class Renaming:
                 unknown.append(name)
         if unknown:
             raise WeightsError(
-                f"{where}: {len(unknown)} tensors that a model of its type does not have: {listed(unknown)}; "
+                f"{where}: {len(unknown)} tensors that a model of its type does not have: {join_names(unknown)}; "
                 "is it another type's, or a fine-tuned model with a head of its own?"
             )
         return found
@@ -74,7 +74,7 @@ class Renaming:
         return next((other for other in (name, self.base + name, *without) if other in self.known), None)
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
+def join_names(names: Iterable[str], most: int = 12) -> str:
     """Return names in order, the first of many."""
     ordered = sorted(names)
     return ", ".join(ordered[:most]) + (f" and {len(ordered) - most} more" if len(ordered) > most else "")

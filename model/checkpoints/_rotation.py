@@ -20,7 +20,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys that each kind of scaling must have."""
 
 
-def agreed(model_type: str, found: Mapping[str, T], default: T) -> T:
+def single_value(model_type: str, found: Mapping[str, T], default: T) -> T:
     """Return the one value that keys of config.json hold, `default` if there are no keys.
 
     Raises:
@@ -48,9 +48,9 @@ def read_rotation(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
     bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
     bases |= {f"{key}.rope_theta": form["rope_theta"] for key, form in forms.items() if form.get("rope_theta")}
     scalings = {key: _scaling(f"config.json of type {model_type}: {key}", form, plain) for key, form in forms.items()}
-    scaling = agreed(model_type, scalings, {})
+    scaling = single_value(model_type, scalings, {})
     return {
-        "position.theta": float(agreed(model_type, bases, 10000.0)),
+        "position.theta": float(single_value(model_type, bases, 10000.0)),
         **{f"position.scaling.{key}": value for key, value in scaling.items()},
     }
 

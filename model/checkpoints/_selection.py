@@ -33,7 +33,7 @@ def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
         ConfigurationError: there is no such type.
     """
     whole = map_of_type(str(plain.get("model_type")))
-    return next((variant for variant in whole.variants() if variant.wrote(plain)), whole)
+    return next((variant for variant in whole.variants() if variant.is_written_by(plain)), whole)
 
 
 def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:

@@ -80,7 +80,7 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
     if problem == "regression":
         raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
     options["classes"] = count
-    if labels != _unnamed(count):
+    if labels != _default_labels(count):
         options["labels"] = labels
     if kind == "classification" and problem == _MULTI:
         options["multi_label"] = True
@@ -97,13 +97,13 @@ def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
     if name in ("span", "multiple_choice"):
         return found
     count = 1 if name == "regression" else head.classes or len(head.labels)
-    found |= label_keys(head.labels or _unnamed(count))
+    found |= label_keys(head.labels or _default_labels(count))
     if name in _PROBLEMS:
         found["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
     return found
 
 
-def unlike(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:
+def differing_head_keys(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:
     """Return the keys by which a head computes something else than their class."""
     found = [key for key in _COMPARED if getattr(head, key) != getattr(theirs, key)]
     return found + ([] if head.pool_in(architecture) == theirs.pool_in(architecture) else ["pool"])
@@ -135,12 +135,12 @@ def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
     """
     given = plain.get("id2label")
     if given is None:
-        return _unnamed(int(plain.get("num_labels", 2)))
+        return _default_labels(int(plain.get("num_labels", 2)))
     if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(map(str, range(len(given)))):
         raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {given!r}")
     return tuple(str(given[str(number)]) for number in range(len(given)))
 
 
-def _unnamed(count: int) -> tuple[str, ...]:
+def _default_labels(count: int) -> tuple[str, ...]:
     """Return the names that transformers gives to labels without one."""
     return tuple(f"LABEL_{number}" for number in range(count))

@@ -57,7 +57,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return plain
 
 
-def refuse_damaged(tensors: Mapping[str, Tensor], where: str) -> None:
+def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
     """Refuse tensors that no training leaves.
 
     Raises:
@@ -112,7 +112,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a torch file; the loader knows tensors and containers, and refuses every class."""
-    _refuse_compressed(path)
+    _refuse_zip_compression(path)
     try:
         plain = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has no error of its own for what its loader refuses
@@ -134,7 +134,7 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     return plain
 
 
-def _refuse_compressed(path: Path) -> None:
+def _refuse_zip_compression(path: Path) -> None:
     """Refuse a torch file that grows when it is read; torch itself stores without compression."""
     if not zipfile.is_zipfile(path):
         return

@@ -45,7 +45,7 @@ SCORE = Task("score", options={"bias": False, "dropout": 0.0})
 """Classes of a row in decoders."""
 
 
-def fused_names() -> dict[str, Slice]:
+def qkv_names() -> dict[str, Slice]:
     """Return the parts of the one projection for queries, keys and values."""
     ours, theirs = "family.stack.layers.{i}.attention.body", "transformer.h.{i}.attn.c_attn"
     return slice_names(ours, theirs, ("query", "key", "value"))
@@ -79,7 +79,7 @@ class Gpt2(KeyMap):
         "family.tokens": "transformer.wte",
         "family.stack.position.table": "transformer.wpe",
         **layer_names("family.stack", "transformer.h", LAYER),
-        **fused_names(),
+        **qkv_names(),
         "family.stack.norm": "transformer.ln_f",
         "heads.lm.projection": "lm_head",
     }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._key_map import KeyMap, layer_names, slice_names
-from clozeline.model.checkpoints._rotation import agreed
+from clozeline.model.checkpoints._rotation import single_value
 from clozeline.model.checkpoints._tasks import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
@@ -172,7 +172,7 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
             f"{form['rope_type']!r}"
         )
     found = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
-    return float(agreed(model_type, {key: base for key, base in found.items() if base is not None}, _THETA[kind]))
+    return float(single_value(model_type, {key: base for key, base in found.items() if base is not None}, _THETA[kind]))
 
 
 def _period(model_type: str, plain: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.model.checkpoints._key_map import KeyMap, layer_names
-from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, fused_names
+from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, qkv_names
 
 
 class OpenaiGpt(KeyMap):
@@ -29,7 +29,7 @@ class OpenaiGpt(KeyMap):
         "family.tokens": "transformer.tokens_embed",
         "family.stack.position.table": "transformer.positions_embed",
         **layer_names("family.stack", "transformer.h", LAYER),
-        **fused_names(),
+        **qkv_names(),
         "heads.lm.projection": "lm_head",
     }
     transposed = ("c_attn", "c_proj", "c_fc")

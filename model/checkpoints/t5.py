@@ -170,7 +170,7 @@ class T5Encoder(T5):
         """Return nothing: this is the map of the encoder alone."""
         return ()
 
-    def wrote(self, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self, plain: Mapping[str, Any]) -> bool:
         """Return whether the class has the encoder alone."""
         return self.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.bare
 

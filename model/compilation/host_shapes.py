@@ -11,12 +11,14 @@ from clozeline.errors import BatchError
 from clozeline.model.loss import real_index
 
 
-def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = frozenset()) -> dict[str, Tensor]:
+def add_host_shapes(
+    tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = frozenset()
+) -> dict[str, Tensor]:
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
 
     `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
     length []; `max_seqlen` [] becomes an empty tensor of as many rows, `left_padding` [B] of 0 is left out, and
-    `predicted_places` are beside `rank`. Tensors that are not on the host are returned as they are.
+    `predicted_positions` are beside `rank`. Tensors that are not on the host are returned as they are.
 
     Args:
         tensors: model inputs by name.
@@ -29,7 +31,7 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = f
     Example:
         >>> batch = {"input_ids": torch.zeros(2, 3), "position_ids": torch.arange(3).repeat(2, 1)}
         >>> batch["lengths"] = torch.tensor([3, 3])
-        >>> {name: list(tensor.shape) for name, tensor in settle(batch, limit=8).items()}
+        >>> {name: list(tensor.shape) for name, tensor in add_host_shapes(batch, limit=8).items()}
         {'input_ids': [2, 3], 'position_ids': [1, 3], 'lengths': []}
     """
     settled = dict(tensors)
@@ -52,18 +54,18 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = f
     if longest is not None and longest.device.type == "cpu" and longest.ndim == 0:
         settled["max_seqlen"] = torch.empty(int(longest), 0)
     if "rank" in tensors and tensors["rank"].device.type == "cpu":
-        settled["predicted_places"] = predicted_places(tensors["rank"])
+        settled["predicted_positions"] = find_predicted_positions(tensors["rank"])
     return settled
 
 
-def predicted_places(rank: Tensor) -> Tensor:
+def find_predicted_positions(rank: Tensor) -> Tensor:
     """Return the places of each row in the order of prediction, [B, the most of a row]; shorter orders end in zeros.
 
     Args:
         rank: [B, T], 0 for context, r for the place that is predicted as the r-th.
 
     Example:
-        >>> predicted_places(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
+        >>> find_predicted_positions(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
         [[2, 1], [2, 0]]
     """
     most = max(1, int(rank.max()))

@@ -23,7 +23,7 @@ def recompute_layers(model: nn.Module) -> None:
     Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
     """
     for layer in _layers(model):
-        layer.forward = partial(_recomputed, layer, layer.forward)
+        layer.forward = partial(_recompute, layer, layer.forward)
 
 
 def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
@@ -36,7 +36,7 @@ def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
         backend: of torch.compile.
     """
     for layer in _layers(model):
-        layer.forward = _compiled(layer.forward, backend)
+        layer.forward = _compile(layer.forward, backend)
 
 
 def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
@@ -48,10 +48,10 @@ def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
     """
     for head in model.modules():
         if isinstance(head, Head) and head.unit == "label":
-            head.forward = _compiled(head.forward, backend)  # type: ignore[method-assign]
+            head.forward = _compile(head.forward, backend)  # type: ignore[method-assign]
 
 
-def _compiled(forward: Any, backend: str) -> Any:
+def _compile(forward: Any, backend: str) -> Any:
     settings: Any = {"fullgraph": True, "backend": backend, "recompile_limit": _GRAPHS}  # untyped in torch's overloads
     return torch.compile(forward, **settings)
 
@@ -63,7 +63,7 @@ def _layers(model: nn.Module) -> Iterator[nn.Module]:
     yield from dict.fromkeys(members)
 
 
-def _recomputed(layer: nn.Module, forward: Any, *inputs: Any) -> Any:
+def _recompute(layer: nn.Module, forward: Any, *inputs: Any) -> Any:
     if layer.training and torch.is_grad_enabled():
         return checkpoint(forward, *inputs, use_reentrant=False)
     return forward(*inputs)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import STRICT, Probability, Width, changed_keys
+from clozeline.model.configuration.key_types import STRICT, Probability, Width, non_default_keys
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
@@ -123,7 +123,7 @@ def _long_form(value: Any) -> Any:
 
 
 def _short_form(head: HeadConfig) -> Any:
-    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in changed_keys(head).items()}
+    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in non_default_keys(head).items()}
     return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight
 
 

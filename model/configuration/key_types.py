@@ -16,7 +16,7 @@ Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-def changed_keys(part: Any) -> dict[str, Any]:
+def non_default_keys(part: Any) -> dict[str, Any]:
     """Return the values of a configuration that are not the defaults of its class."""
     defaults = {field.name: field.default for field in fields(part)}
     return {key: value for key, value in asdict(part).items() if value != defaults[key]}

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from clozeline.model.configuration.adapter import AdapterConfig
 from clozeline.model.configuration.head import HeadEntry
-from clozeline.model.configuration.key_types import STRICT, Depth, Width, changed_keys
+from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.registry import find, names
@@ -22,7 +22,7 @@ from clozeline.registry import find, names
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
-def _of_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, Mapping) and value.get("family") in names("clozeline.model.families"):
         options = find("clozeline.model.families", value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
@@ -128,15 +128,15 @@ class ModelConfig:
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate a mapping by the class of the family that it names."""
         schema, shared = handler(source), cls.__base__ is object
-        return core_schema.no_info_wrap_validator_function(_of_family, schema) if shared else schema
+        return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
 
     def __post_init__(self) -> None:
-        checks = (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding)
-        for check in (*checks, self._wrong_position, self._wrong_share):
+        checks = (self._check_names, self._check_head_keys, self._check_attention, self._check_embedding)
+        for check in (*checks, self._check_position, self._check_share):
             if problem := check():
                 raise ValueError(problem)
 
-    def _unknown_parts(self) -> str:
+    def _check_names(self) -> str:
         families, heads = names("clozeline.model.families"), names("clozeline.model.heads")
         if self.family not in families:
             return f"family: expected one of {', '.join(families)}, got '{self.family}'"
@@ -151,16 +151,16 @@ class ModelConfig:
             return f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
         return ""
 
-    def _unread_keys(self) -> str:
+    def _check_head_keys(self) -> str:
         for name, head in self.heads.items():
             read = find("clozeline.model.heads", name).settings
-            if unread := sorted(changed_keys(head).keys() - read - {"weight"}):
+            if unread := sorted(non_default_keys(head).keys() - read - {"weight"}):
                 return f"heads.{name}.{unread[0]}: the head {name} does not read this key; it reads " + ", ".join(
                     sorted({"weight", *read})
                 )
         return ""
 
-    def _wrong_attention(self) -> str:
+    def _check_attention(self) -> str:
         widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}
         for key, dim in widths.items():
             heads = getattr(self, key) or self.attention_heads
@@ -178,7 +178,7 @@ class ModelConfig:
             )
         return ""
 
-    def _wrong_position(self) -> str:
+    def _check_position(self) -> str:
         scaling, kind = self.position.scaling, self.position.kind
         if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
             return f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
@@ -186,9 +186,9 @@ class ModelConfig:
             return f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         if not self.first_norm and self.norm_place == "post":
             return "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
-        return "" if self.position.disentangled is None else self._wrong_disentangled(self.position.disentangled)
+        return "" if self.position.disentangled is None else self._check_deberta(self.position.disentangled)
 
-    def _wrong_disentangled(self, chosen: DisentangledConfig) -> str:
+    def _check_deberta(self, chosen: DisentangledConfig) -> str:
         if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
             return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
         alike = self.share != ShareConfig() or self.layers < chosen.special_layers
@@ -196,7 +196,7 @@ class ModelConfig:
             return "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
         return ""
 
-    def _wrong_embedding(self) -> str:
+    def _check_embedding(self) -> str:
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
         if self.tied and self.output_width < self.embedding_width:
@@ -206,7 +206,7 @@ class ModelConfig:
             )
         return ""
 
-    def _wrong_share(self) -> str:
+    def _check_share(self) -> str:
         share, depths = self.share, {self.layers, self.decoder_depth}
         if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
             return (
@@ -244,10 +244,10 @@ class ModelConfig:
         return {name: head.weight for name, head in self.heads.items()}
 
     @property
-    def place_limit(self) -> int | None:
+    def position_limit(self) -> int | None:
         """Places of the position table that are left for the tokens of a row; None: any number."""
         limit = self.position.limit
-        taken = 0 if self.adapter is None else self.adapter.options.places(self.architecture)
+        taken = 0 if self.adapter is None else self.adapter.options.position_count(self.architecture)
         return None if limit is None else limit - taken
 
     @property

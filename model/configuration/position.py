@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.model.configuration.key_types import STRICT, Depth, Width, changed_keys
+from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -51,7 +51,7 @@ class ScalingConfig:
 
     def __post_init__(self) -> None:
         reads = self.READS[self.kind]
-        if unread := sorted(changed_keys(self).keys() - {"kind", "factor", *reads}):
+        if unread := sorted(non_default_keys(self).keys() - {"kind", "factor", *reads}):
             raise ValueError(f"{unread[0]}: the kind {self.kind} does not read this key; remove it")
         if "original_maximum" in reads and self.original_maximum is None:
             raise ValueError(f"original_maximum: expected the places of the first training for {self.kind}, got none")

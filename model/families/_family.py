@@ -40,11 +40,11 @@ class Family(nn.Module, ABC):
     generator_targets: ClassVar[frozenset[str]] = frozenset()
     """Targets whose heads read a generator. The other heads read rows in which its tokens are at the labelled places.
     Empty: there is no generator."""
-    spelled: ClassVar[bool] = False
-    """True: tokens enter as characters, so that the model is built with their spellings."""
+    reads_characters: ClassVar[bool] = False
+    """True: tokens enter as characters, so that the model is built with their token_bytes."""
     compiled: ClassVar[bool] = True
     """Each layer is one graph for rows of any length. False: a recurrence would be one for each length."""
-    unreadable: ClassVar[Mapping[str, str]] = {}
+    unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
     config: ModelConfig
     """Sizes of the stack that `forward` reads."""
@@ -59,13 +59,13 @@ class Family(nn.Module, ABC):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
 
-    def refuse_unreadable(self, tensors: Mapping[str, Tensor]) -> None:
+    def refuse_unsupported(self, tensors: Mapping[str, Tensor]) -> None:
         """Refuse rows that this family would misread.
 
         Raises:
             BatchError: the message names the tensor.
         """
-        for name, expected in self.unreadable.items():
+        for name, expected in self.unsupported.items():
             if name in tensors:
                 raise BatchError(f"batch: {name}: {expected}")
 
@@ -105,7 +105,7 @@ class Family(nn.Module, ABC):
             "train a decoder or an encoder_decoder"
         )
 
-    def spell(self, spellings: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
+    def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
         """Take the UTF-8 of each token; a family that does not read characters needs none."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ class AwdLstm(Family):
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids"})
     compiled: ClassVar = False
-    unreadable: ClassVar = PARTS
+    unsupported: ClassVar = PARTS
     config: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -58,7 +58,7 @@ class AwdLstm(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""
-        self.refuse_unreadable(tensors)
+        self.refuse_unsupported(tensors)
         hidden, _ = self._read(tensors["input_ids"], None)
         return hidden
 
@@ -66,7 +66,7 @@ class AwdLstm(Family):
         """Return hidden states [B, n, dim] of the tokens given; a row's padding does not change what follows it."""
         if cache is None:
             return self.forward(tensors)
-        self.refuse_unreadable(tensors)
+        self.refuse_unsupported(tensors)
         ids, states = tensors["input_ids"], cache.recall(self)
         if states is not None:
             hidden, states = self._read(ids, states)
@@ -75,7 +75,7 @@ class AwdLstm(Family):
             for place in range(ids.shape[1]):
                 state, following = self._read(ids[:, place : place + 1], states)
                 real = (place < tensors["lengths"])[:, None]
-                states = following if states is None else _chosen(real, following, states)
+                states = following if states is None else _select_states(real, following, states)
                 found.append(state)
             hidden = torch.cat(found, dim=1)
         cache.remember(self, states)
@@ -98,7 +98,7 @@ class AwdLstm(Family):
         return x, following
 
 
-def _chosen(real: Tensor, new: list[State], old: list[State]) -> list[State]:
+def _select_states(real: Tensor, new: list[State], old: list[State]) -> list[State]:
     """Return the new states of rows that have a token here, the old ones of the others."""
     return [
         (torch.where(real, output, before), torch.where(real, cell, kept))

@@ -32,10 +32,10 @@ class Elmo(Family):
 
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids", "lengths"})
-    spelled: ClassVar = True
+    reads_characters: ClassVar = True
     layered: ClassVar = True
     compiled: ClassVar = False
-    unreadable: ClassVar = PARTS
+    unsupported: ClassVar = PARTS
     config: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -81,9 +81,9 @@ class Elmo(Family):
         self.spelling: Tensor
         self.register_buffer("spelling", spelling, persistent=False)  # the tokenizer has it
 
-    def spell(self, spellings: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
+    def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
         """Take the UTF-8 of each token; rows that pad the table are never read."""
-        ids = character_ids(spellings, self.config.max_characters, special_ids)
+        ids = character_ids(token_bytes, self.config.max_characters, special_ids)
         self.spelling[: len(ids)] = ids
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -95,12 +95,12 @@ class Elmo(Family):
 
         `ScalarMix` makes one vector a token of them.
         """
-        self.refuse_unreadable(tensors)
+        self.refuse_unsupported(tensors)
         ids, lengths = tensors["input_ids"], tensors["lengths"]
         words = self.words(tensors["characters"] if "characters" in tensors else self.spelling[ids])
-        turned = _turning(ids, lengths)
-        left, right = self.left(words), self.right(_taken(words, turned))
-        pairs = zip(left, (_taken(state, turned) for state in right), strict=True)
+        turned = _reverse_index(ids, lengths)
+        left, right = self.left(words), self.right(_gather(words, turned))
+        pairs = zip(left, (_gather(state, turned) for state in right), strict=True)
         return [torch.cat(pair, dim=-1) for pair in pairs]
 
     def flops(self, tokens: int, target_tokens: int) -> float:
@@ -128,11 +128,11 @@ class _Direction(nn.Module):
         return [*states[:-1], self.dropout(states[-1])]
 
 
-def _turning(ids: Tensor, lengths: Tensor) -> Tensor:
+def _reverse_index(ids: Tensor, lengths: Tensor) -> Tensor:
     """Return the places [B, T] of rows read from their end; those of padding stay. It undoes itself."""
     places, ends = torch.arange(ids.shape[1], device=ids.device), lengths.to(ids.device).view(-1, 1)
     return torch.where(places < ends, ends - 1 - places, places).expand(ids.shape)
 
 
-def _taken(x: Tensor, places: Tensor) -> Tensor:
+def _gather(x: Tensor, places: Tensor) -> Tensor:
     return x.gather(1, places[..., None].expand_as(x))

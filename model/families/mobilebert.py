@@ -13,7 +13,7 @@ from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
 from clozeline.model.layers.masks import batch_padding, document_mask, plan_attention
 from clozeline.model.layers.position import Learned
-from clozeline.model.layers.trigram import neighbours, trigrams
+from clozeline.model.layers.trigram import neighbor_mask, trigrams
 
 
 class MobileBert(Family):
@@ -23,7 +23,7 @@ class MobileBert(Family):
     architecture: ClassVar = "encoder"
     layered: ClassVar = True
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
-    unreadable: ClassVar = {
+    unsupported: ClassVar = {
         "attention": "the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
         "modes of attention; take another family, or an objective with attention: bidirectional"
     }
@@ -47,9 +47,9 @@ class MobileBert(Family):
         Raises:
             BatchError: rows are to be read in one direction, and the embeddings have read both already.
         """
-        self.refuse_unreadable(tensors)
+        self.refuse_unsupported(tensors)
         documents, padding = tensors.get("document_ids"), batch_padding(tensors)
-        vectors = trigrams(self.tokens(tensors["input_ids"]), neighbours(padding, documents))
+        vectors = trigrams(self.tokens(tensors["input_ids"]), neighbor_mask(padding, documents))
         states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]
         pairs = None if documents is None else document_mask(documents)
         plan = plan_attention(None, padding, causal=False, pairs=pairs)

@@ -91,8 +91,8 @@ class ReplacedTokens(Encoder):
 
     def __init__(self, config: Options, rows: int) -> None:
         super().__init__(config, rows)
-        self.smaller = smaller(config)
-        self.generator = Stack(self.smaller, self.smaller.layers)
+        self.generator_sizes = generator_config(config)
+        self.generator = Stack(self.generator_sizes, self.generator_sizes.layers)
         if config.embedding_sharing == "all":
             if config.position.kind == "learned":
                 self.generator.position.table = self.stack.position.table
@@ -111,7 +111,7 @@ class ReplacedTokens(Encoder):
 
     def sizes(self, target: str) -> ModelConfig:
         """Return the configuration of the stack that heads of a target read."""
-        return self.smaller if target in self.generator_targets else self.config
+        return self.generator_sizes if target in self.generator_targets else self.config
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
@@ -132,7 +132,7 @@ class ReplacedTokens(Encoder):
         rest = {name: tensor for name, tensor in tensors.items() if not name.startswith((_GENERATOR, "heads."))}
         if (difference := rest.pop("family.difference.weight", None)) is not None:
             rest["family.tokens.weight"] = rest["family.tokens.weight"] + difference
-        bodies = {"generator": (smaller(config), shared | own), "discriminator": (config, rest)}
+        bodies = {"generator": (generator_config(config), shared | own), "discriminator": (config, rest)}
         return {
             name: _encoder(sizes, body, tensors, {head for head in config.heads if (head in generating) == generates})
             for generates, (name, (sizes, body)) in zip((True, False), bodies.items(), strict=True)
@@ -140,10 +140,10 @@ class ReplacedTokens(Encoder):
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward through both stacks; `target_tokens` is 0."""
-        return super().flops(tokens, target_tokens) + stack_flops(self.smaller, tokens)
+        return super().flops(tokens, target_tokens) + stack_flops(self.generator_sizes, tokens)
 
 
-def smaller(config: ReplacedTokens.Options) -> ModelConfig:
+def generator_config(config: ReplacedTokens.Options) -> ModelConfig:
     """Return the configuration of the generator, whose embeddings are as wide as the discriminator's."""
     return replace(config, **asdict(config.generator), kv_heads=None, head_dim=None, emb_dim=config.embedding_width)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.generation.decoding import Continuation, LengthForm, Stop
-from clozeline.model.generation.reading import Reading
+from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 
 WIDTH, EXPONENT = 4, 1.0
@@ -28,7 +28,7 @@ def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
     return float(base**exponent)
 
 
-def beam_search(reading: Reading, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
+def beam_search(reading: IncrementalDecoder, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
     """Return the best continuations of each row, at most `width`, the best first (arXiv 1609.08144).
 
     At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row that ends among the

@@ -10,7 +10,7 @@ from clozeline.model.build import Model
 from clozeline.model.decoding.sampling import draw, probabilities, uniform
 from clozeline.model.generation.beam import beam_search
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.reading import Reading
+from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 
 
@@ -50,7 +50,7 @@ def generate(
     reading, growing = _begin(model, prompts, decoding, decoder_start, prefix)
     if decoding.mode == "beam":
         return [found[0] for found in beam_search(reading, growing, rules)]
-    return _one_by_one(reading, growing, rules, rows or range(len(prompts)))
+    return _decode_by_token(reading, growing, rules, rows or range(len(prompts)))
 
 
 def beams(
@@ -73,13 +73,15 @@ def beams(
 
 def _begin(
     model: Model, prompts: Sequence[Sequence[int]], decoding: Decoding, decoder_start: int | None, prefix: bool
-) -> tuple[Reading, list[Row]]:
-    reading = Reading(model, prompts, decoder_start, prefix, decoding.max_tokens)
+) -> tuple[IncrementalDecoder, list[Row]]:
+    reading = IncrementalDecoder(model, prompts, decoder_start, prefix, decoding.max_tokens)
     numbered = enumerate(reading.prompts)
     return reading, [Row.of(number, prompt, decoding.max_tokens, reading.limit) for number, prompt in numbered]
 
 
-def _one_by_one(reading: Reading, rows: list[Row], rules: Rules, numbers: Sequence[int]) -> list[Continuation]:
+def _decode_by_token(
+    reading: IncrementalDecoder, rows: list[Row], rules: Rules, numbers: Sequence[int]
+) -> list[Continuation]:
     """Return continuations whose tokens are chosen one at a time; a row that has ended is read no more."""
     found: dict[int, Continuation] = {}
     while True:

@@ -53,7 +53,7 @@ class Rules:
         if self.decoding.repetition_penalty != 1:
             adjusted = torch.stack(
                 [
-                    penalise(one, {*row.prompt, *row.ids}, self.decoding.repetition_penalty)
+                    penalize_repetition(one, {*row.prompt, *row.ids}, self.decoding.repetition_penalty)
                     for one, row in zip(adjusted, rows, strict=True)
                 ]
             )
@@ -94,11 +94,11 @@ def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:
         raise BatchError(f"prompt {rows[at].number}: nothing can follow {len(rows[at].ids)} new tokens, {wrong}")
 
 
-def penalise(scores: Tensor, seen: Collection[int], penalty: float) -> Tensor:
+def penalize_repetition(scores: Tensor, seen: Collection[int], penalty: float) -> Tensor:
     """Return scores [V] in which those of seen tokens are divided by the penalty, or multiplied where negative.
 
     Example:
-        >>> penalise(torch.tensor([3.0, -1.0, 0.5]), {0, 1}, 2.0).tolist()
+        >>> penalize_repetition(torch.tensor([3.0, -1.0, 0.5]), {0, 1}, 2.0).tolist()
         [1.5, -2.0, 0.5]
     """
     index = torch.tensor(sorted(seen), dtype=torch.int64, device=scores.device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.scalar_mix import ScalarMix
-from clozeline.model.loss import Loss, weigh_rows_alike
+from clozeline.model.loss import Loss, weigh_rows_equally
 
 
 class Head(nn.Module, ABC):
@@ -24,8 +24,8 @@ class Head(nn.Module, ABC):
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch, besides the family's and `row_weight`. One that needs `input_ids_b` is also given
     `hidden_b` [B, Tb, dim], the family's states of the second view."""
-    facts: ClassVar[frozenset[str]] = frozenset()
-    """Facts about a batch that it reads, and `settle` finds on the host."""
+    host_tensors: ClassVar[frozenset[str]] = frozenset()
+    """Facts about a batch that it reads, and `add_host_shapes` finds on the host."""
     settings: ClassVar[frozenset[str]] = frozenset()
     """Keys of its configuration that it reads, besides `weight`."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
@@ -55,7 +55,7 @@ class Head(nn.Module, ABC):
         """
 
     @abstractmethod
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what the sum is divided by, an integer scalar on the batch's device: a function of inputs alone."""
 
     @abstractmethod
@@ -72,14 +72,14 @@ class Head(nn.Module, ABC):
 
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
         """Return sum and count of a batch, weighed as `normalise` says."""
-        weighed = self._weighed(tensors)
+        weighed = self._weigh(tensors)
         total = self(hidden, weighed)
         with torch.no_grad():
-            return Loss(total, self.counted(weighed), self.figures(hidden, weighed))
+            return Loss(total, self.divisor(weighed), self.figures(hidden, weighed))
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the count of a batch as a number; free for a batch that is still on the host."""
-        return int(self.counted(self._weighed(tensors)))
+        return int(self.divisor(self._weigh(tensors)))
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the right class of each prediction, [n] int64, as a number: a token's id, a class, a choice.
@@ -92,7 +92,7 @@ class Head(nn.Module, ABC):
         """Return the forward's floating-point operations for one prediction: each entry of a matrix is used once."""
         return matrix_flops(self)
 
-    def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         if self.normalise == "label":
             return tensors
-        return weigh_rows_alike(tensors, self.key())
+        return weigh_rows_equally(tensors, self.key())

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from clozeline.model.heads._head import Head
-from clozeline.model.loss import chunked_cross_entropy_sum, count_labels, counted_ids, gather_labels
+from clozeline.model.loss import count_labels, cross_entropy_sum_in_chunks, gather_labels, label_ids_with_loss
 
 
 class LabelHead(Head):
@@ -20,12 +20,12 @@ class LabelHead(Head):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy at the labelled places."""
-        return chunked_cross_entropy_sum(self.logits, gather_labels(hidden, tensors), self.label_chunk)
+        return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.label_chunk)
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default their labels."""
         return count_labels(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the tokens or classes at the labelled places; none where a head judges other places too."""
-        return counted_ids(self._weighed(tensors)) if self.unit == "label" else super().classes(tensors)
+        return label_ids_with_loss(self._weigh(tensors)) if self.unit == "label" else super().classes(tensors)

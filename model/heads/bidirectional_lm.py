@@ -40,9 +40,9 @@ class BidirectionalLm(LabelHead):
             total = total + cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
         return total
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default twice their labels."""
-        return 2 * super().counted(tensors)
+        return 2 * super().divisor(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the tokens that are predicted from the left, then those from the right."""

@@ -36,19 +36,19 @@ class Classification(RowHead):
         losses = F.binary_cross_entropy_with_logits(scores.float(), labels.clamp(min=0).float(), reduction="none")
         return (losses * known).mean(-1).sum()
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and a label."""
-        return _labelled(tensors).sum()
+        return _has_label(tensors).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the classes of the rows that count; none where a row has any number of them."""
-        return super().classes(tensors) if self.options.multi_label else _labels(tensors)[_labelled(tensors)]
+        return super().classes(tensors) if self.options.multi_label else _labels(tensors)[_has_label(tensors)]
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
         scores, labels = self.scores(hidden, tensors), _labels(tensors)
         right = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
-        return {"accuracy": (right & _labelled(tensors)).sum()}
+        return {"accuracy": (right & _has_label(tensors)).sum()}
 
 
 def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -58,6 +58,6 @@ def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
     return labels.masked_fill(out, IGNORED)
 
 
-def _labelled(tensors: Mapping[str, Tensor]) -> Tensor:
+def _has_label(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which rows [B] have weight and a label."""
     return (_labels(tensors).flatten(1) if tensors["label"].ndim > 1 else _labels(tensors)[:, None]).ne(IGNORED).all(1)

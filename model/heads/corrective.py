@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.masked_lm import MaskedLM
-from clozeline.model.loss import original_ids, real_index, real_places
+from clozeline.model.loss import original_ids, real_index, real_positions
 
 
 class Corrective(MaskedLM):
@@ -27,7 +27,7 @@ class Corrective(MaskedLM):
     left_padding: ClassVar = False
     settings: ClassVar = frozenset({"copy_weight"})
     needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
-    facts: ClassVar = frozenset({"real_index"})
+    host_tensors: ClassVar = frozenset({"real_index"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config, tokens, vocab_size)
@@ -42,13 +42,13 @@ class Corrective(MaskedLM):
         inputs, originals = (ids.flatten()[index] for ids in (tensors["input_ids"], original_ids(tensors)))
         return self._losses(hidden.flatten(0, 1).index_select(0, index), inputs, originals).sum()
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of tokens in labelled rows with weight."""
-        return real_places(tensors).sum()
+        return real_positions(tensors).sum()
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tokens that are rightly copied or not copied, and those that are replaced."""
-        same, real = original_ids(tensors) == tensors["input_ids"], real_places(tensors)
+        same, real = original_ids(tensors) == tensors["input_ids"], real_positions(tensors)
         right = (self.copy(hidden).squeeze(-1) > 0) == same
         return {"accuracy": (right & real).sum(), "replaced": (~same & real).sum()}
 

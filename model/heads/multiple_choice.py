@@ -30,7 +30,7 @@ class MultipleChoice(RowHead):
         """Return the summed cross entropy over examples with a label."""
         return cross_entropy_sum(self.scores(hidden, tensors), _labels(tensors))
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of examples with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 

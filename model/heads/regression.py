@@ -23,7 +23,7 @@ class Regression(RowHead):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed squared error over rows with a target."""
-        known = _known(tensors)
+        known = _has_target(tensors)
         wanted = tensors["target"].float().masked_fill(~known, 0.0)
         found = super().scores(hidden, tensors).squeeze(-1).float()
         if self.options.output == "sigmoid":
@@ -31,9 +31,9 @@ class Regression(RowHead):
             found, wanted = found.sigmoid(), (wanted - low) / (high - low)
         return ((found - wanted).square() * known).sum()
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and a target."""
-        return _known(tensors).sum()
+        return _has_target(tensors).sum()
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the predicted numbers, in the unit of `target`: [B, T, dim] to [B]."""
@@ -44,6 +44,6 @@ class Regression(RowHead):
         return low + (high - low) * scores.sigmoid()
 
 
-def _known(tensors: Mapping[str, Tensor]) -> Tensor:
+def _has_target(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which rows [B] have weight and a target."""
     return ~tensors["target"].isnan() & (tensors["row_weight"] != 0)

@@ -30,7 +30,7 @@ class Sentence(Head):
         """Return the summed cross entropy over rows with a label."""
         return cross_entropy_sum(self.logits(hidden), _labels(tensors))
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 

@@ -56,7 +56,7 @@ class Similarity(Head):
             )
         views = (self._vectors(hidden, tensors["lengths"]), self._vectors(tensors["hidden_b"], tensors["lengths_b"]))
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
-        compared = self._compared(tensors).view(-1, size)
+        compared = self._takes_part(tensors).view(-1, size)
         places = torch.arange(size, device=hidden.device)
         if self.options.negatives == "other":
             alike = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
@@ -67,9 +67,9 @@ class Similarity(Head):
         scores = (both @ both.mT).masked_fill(itself, -torch.inf)
         return self._cross_entropy(scores, compared.repeat(1, 2), torch.cat((places + size, places))) / 2
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and two views."""
-        return self._compared(tensors).sum()
+        return self._takes_part(tensors).sum()
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return vectors of length 1 to compare, fp32: [B, T, dim] to [B, dim]."""
@@ -84,7 +84,7 @@ class Similarity(Head):
             return self.logits(self.pooler(hidden))
         return self.logits(pool(str(self.options.pool), hidden, {"lengths": lengths}))
 
-    def _compared(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def _takes_part(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return which rows [B] have weight and a second view that belongs to the first."""
         weight = tensors["row_weight"]
         compared = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)

@@ -34,10 +34,10 @@ class Span(Head):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss over rows with a label."""
-        halves = zip(self._allowed(hidden, tensors), _ends(tensors), strict=True)
+        halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
         return torch.stack([cross_entropy_sum(scores, places) for scores, places in halves]).sum() / 2
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and a label."""
         return (_ends(tensors)[0] != IGNORED).sum()
 
@@ -48,11 +48,11 @@ class Span(Head):
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows of which both ends have the highest scores."""
-        halves = zip(self._allowed(hidden, tensors), _ends(tensors), strict=True)
+        halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
         first, last = (scores.argmax(-1) == places for scores, places in halves)
         return {"exact": (first & last).sum()}
 
-    def _allowed(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    def _mask_scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """Return scores of first and last places, [B, T] each, the smallest number where an answer cannot be."""
         scores = self.logits(hidden).float()
         # -inf would turn the gradient of a row without any such place into NaN

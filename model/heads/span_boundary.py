@@ -66,9 +66,9 @@ class SpanBoundary(LabelHead):
         scores: Tensor = self.projection(self.outer_norm(self.act(self.outer(x))))
         return scores
 
-    def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the batch with its predicted labels; the others are ignored, so that shapes do not depend on them."""
         offset = tensors["span_offset"]
         predicted = (offset >= 0) & (offset < self.offsets.num_embeddings)
         known = {"label_ids": tensors["label_ids"].where(predicted, IGNORED), "span_offset": offset.where(predicted, 0)}
-        return super()._weighed({**tensors, **known})
+        return super()._weigh({**tensors, **known})

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.activation import ACTIVATIONS
-from clozeline.model.loss import original_ids, real_places
+from clozeline.model.loss import original_ids, real_positions
 
 
 class Token(Head):
@@ -34,17 +34,17 @@ class Token(Head):
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed binary cross entropy over the tokens of labelled rows."""
         replaced = _replaced(tensors).float()
-        real = real_places(tensors).float()
+        real = real_positions(tensors).float()
         scores = self.logits(hidden).squeeze(-1).float()
         return F.binary_cross_entropy_with_logits(scores, replaced, weight=real, reduction="sum")
 
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of tokens in labelled rows with weight."""
-        return real_places(tensors).sum()
+        return real_positions(tensors).sum()
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tokens that are judged rightly, and those that are replaced."""
-        replaced, real = _replaced(tensors), real_places(tensors)
+        replaced, real = _replaced(tensors), real_positions(tensors)
         right = (self.logits(hidden).squeeze(-1) > 0) == replaced
         return {"accuracy": (right & real).sum(), "replaced": (replaced & real).sum()}
 

@@ -49,7 +49,7 @@ class BottleneckConfig(ModelConfig):
         """Width of one attention head."""
         return self.head_dim or self.bottleneck_dim // self.attention_heads
 
-    def _wrong_attention(self) -> str:
+    def _check_attention(self) -> str:
         if self.head_dim is None and self.bottleneck_dim % self.attention_heads:
             return (
                 f"attention_heads: {self.attention_heads} heads do not divide bottleneck_dim {self.bottleneck_dim}; "

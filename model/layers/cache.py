@@ -27,7 +27,7 @@ class Cache:
         self.capacity = capacity
         self._columns = 0
         self._places = torch.empty(0, 0, dtype=torch.int64)
-        self._kept: dict[tuple[nn.Module, int], Pair] = {}
+        self._unread_tensors: dict[tuple[nn.Module, int], Pair] = {}
         self._uses: Counter[nn.Module] = Counter()
         self._sources: dict[nn.Module, Any] = {}
         self._states: dict[nn.Module, Any] = {}
@@ -54,27 +54,29 @@ class Cache:
         """
         layer = owner, self._uses[owner]
         self._uses[owner] += 1
-        if layer not in self._kept:
+        if layer not in self._unread_tensors:
             rows, heads, _, width = key.shape
             room = (rows, heads, self.capacity, width)
-            self._kept[layer] = key.new_zeros(room), value.new_zeros(room)
+            self._unread_tensors[layer] = key.new_zeros(room), value.new_zeros(room)
         index = self._places[:, None, :, None].expand_as(key)
-        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._kept[layer], (key, value), strict=True)]
+        kept = [
+            whole.scatter_(2, index, new) for whole, new in zip(self._unread_tensors[layer], (key, value), strict=True)
+        ]
         return kept[0][:, :, : self._columns], kept[1][:, :, : self._columns]
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows [R] in this order, of all that is kept; one may come several times."""
-        self._kept = {layer: _selected(pair, rows) for layer, pair in self._kept.items()}
-        self._sources = {owner: _selected(kept, rows) for owner, kept in self._sources.items()}
-        self._states = {owner: _selected(state, rows) for owner, state in self._states.items()}
+        self._unread_tensors = {layer: _select_rows(pair, rows) for layer, pair in self._unread_tensors.items()}
+        self._sources = {owner: _select_rows(kept, rows) for owner, kept in self._sources.items()}
+        self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def reorder(self, rows: Tensor) -> None:
         """Let row i continue row `rows[i]`, which reads the same source."""
-        for pair in self._kept.values():
+        for pair in self._unread_tensors.values():
             for whole in pair:
                 used = whole[:, :, : self._columns]
                 used.copy_(used.index_select(0, rows))
-        self._states = {owner: _selected(state, rows) for owner, state in self._states.items()}
+        self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:
         """Return what `compute` gave on the first call for this owner: states of a source, which does not grow."""
@@ -92,8 +94,8 @@ class Cache:
         return self._states.get(owner)
 
 
-def _selected(kept: Any, rows: Tensor) -> Any:
+def _select_rows(kept: Any, rows: Tensor) -> Any:
     """Return these rows of the tensors in a structure of tuples and lists; None stays."""
     if isinstance(kept, Tensor):
         return kept.index_select(0, rows)
-    return kept if kept is None else type(kept)(_selected(part, rows) for part in kept)
+    return kept if kept is None else type(kept)(_select_rows(part, rows) for part in kept)

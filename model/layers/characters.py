@@ -1,4 +1,4 @@
-"""Word vectors from characters: spellings as ids, and the convolutions that read them (arXiv 1508.06615)."""
+"""Word vectors from characters: token_bytes as ids, and the convolutions that read them (arXiv 1508.06615)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.model.flops import matrix_flops
-from clozeline.model.parameters.initial_values import Draw, normal, of_gates, uniform
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.initial_values import Draw, constant_per_gate, normal, uniform
+from clozeline.model.parameters.sharding import full_shape
 
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
@@ -21,21 +21,21 @@ CHARACTERS: Final = _BYTES + 6
 """Bytes of UTF-8, three special tokens, both ends of a word, and what fills the places after it."""
 
 
-def character_ids(spellings: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
+def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
     """Return the characters of words, int16 [words, width]; a longer word is cut.
 
     Args:
-        spellings: UTF-8 of each word.
+        token_bytes: UTF-8 of each word.
         width: characters of a word, both ends included; at least 3.
-        special_ids: name to place in `spellings` of the special tokens among the words.
+        special_ids: name to place in `token_bytes` of the special tokens among the words.
 
     Example:
         >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()
         [[259, 97, 116, 260, 261], [259, 256, 260, 261, 261]]
     """
     own = {number: [_SPECIAL[name]] for name, number in (special_ids or {}).items() if name in _SPECIAL}
-    found = torch.full((len(spellings), width), _FILL, dtype=torch.int16)
-    for number, spelling in enumerate(spellings):
+    found = torch.full((len(token_bytes), width), _FILL, dtype=torch.int16)
+    for number, spelling in enumerate(token_bytes):
         word = [_BEGIN, *own.get(number, spelling[: width - 2]), _END]
         found[number, : len(word)] = torch.tensor(word)
     return found
@@ -77,7 +77,7 @@ class CharacterEncoder(nn.Module):
         total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
-            total += 2.0 * whole_shape(convolution.weight).numel() * (places - convolution.kernel_size[0] + 1)
+            total += 2.0 * full_shape(convolution.weight).numel() * (places - convolution.kernel_size[0] + 1)
         return total
 
 
@@ -92,7 +92,7 @@ class Highway(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         """Return the laws of the parameters; the bias -2 lets the input through."""
-        return {"weight": normal(self.width**-0.5), "bias": of_gates(0.0, -2.0)}
+        return {"weight": normal(self.width**-0.5), "bias": constant_per_gate(0.0, -2.0)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [words, width] to the same shape."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.masks import BLOCKED, AttentionPlan, RelativePlaces
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan, RelativePositions
 from clozeline.model.layers.norm import build_norm
 
 
@@ -22,12 +22,12 @@ class RelativeTable(nn.Module):
         self.norm = build_norm(config, config.dim) if chosen.norm else nn.Identity()
         self.max_distance, self.buckets = chosen.max_distance, chosen.buckets
 
-    def forward(self, positions: Tensor) -> RelativePlaces:
+    def forward(self, positions: Tensor) -> RelativePositions:
         """Return the vectors, and their rows for each two of the places [B, T]; places [1, T] are those of all rows."""
         every = torch.arange(self.table.num_embeddings, device=positions.device)
         distance = positions[:, :, None] - positions[:, None, :]
         rows = relative_row(distance, self.max_distance, self.buckets)
-        return RelativePlaces(self.norm(self.table(every)), rows, positions)
+        return RelativePositions(self.norm(self.table(every)), rows, positions)
 
 
 class DisentangledAttention(Attention):
@@ -43,7 +43,7 @@ class DisentangledAttention(Attention):
         self.key_of_place = _like(self.key) if own and chosen.content_to_position else None
         self.query_of_place = _like(self.query) if own and chosen.position_to_content else None
         self.chosen = chosen
-        self.place_dropout = nn.Dropout(config.dropout.hidden)
+        self.position_dropout = nn.Dropout(config.dropout.hidden)
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Map [B, T, dim] to the same shape; keys and values are those of `source` [B, T, dim], None: of `x`."""
@@ -53,19 +53,19 @@ class DisentangledAttention(Attention):
         """Return values [B, heads, T, head_dim], averaged with the softmax of the scores."""
         assert plan.relative is not None
         wide_query, wide_key = query.float(), key.float()
-        scores = self.scale * self.place_scores(wide_query, wide_key, plan.relative)
+        scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
         if plan.mask is not None:
             scores = scores.masked_fill(~plan.mask, BLOCKED)
         mixed = super().mix(wide_query, wide_key, value.float(), plan._replace(mask=scores))
         return mixed.to(value.dtype)
 
-    def place_scores(self, query: Tensor, key: Tensor, relative: RelativePlaces) -> Tensor:
+    def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
         """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative places.
 
         Both kinds read the row of the distance query - key, as the published code does: for the queries of places, the
         paper's equation 4 has the opposite distance.
         """
-        vectors = self.place_dropout(relative.vectors)
+        vectors = self.position_dropout(relative.vectors)
         shape = (*query.shape[:2], *relative.rows.shape[1:])
         rows = relative.rows[:, None].expand(shape)
         scores = query.new_zeros(())

@@ -23,7 +23,7 @@ def batch_documents(tensors: Mapping[str, Tensor]) -> Documents | None:
     if "cu_seqlens" not in tensors:
         return Documents(tensors["document_ids"])
     longest = tensors["max_seqlen"]
-    # `settle` has written the number as a shape, so that no accelerator is waited for.
+    # `add_host_shapes` has written the number as a shape, so that no accelerator is waited for.
     return Documents(tensors["document_ids"], tensors["cu_seqlens"], len(longest) if longest.ndim else int(longest))
 
 

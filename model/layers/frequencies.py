@@ -16,7 +16,7 @@ def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tens
     return 1.0 / theta**exponents
 
 
-def scaled_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
+def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
     """Return the frequencies [width / 2] of rotary positions, as one kind of scaling changes them.
 
     Args:
@@ -42,18 +42,18 @@ def scaled_frequencies(scaling: ScalingConfig, width: int, theta: float, positio
     return kept * plain + (1 - kept) * plain / scaling.factor
 
 
-def rotation_length(scaling: ScalingConfig) -> float:
+def attention_factor(scaling: ScalingConfig) -> float:
     """Return the factor of queries and keys beside their rotation: YaRN's attention factor, else 1."""
     if scaling.kind != "yarn":
         return 1.0
     if scaling.attention_factor is not None:
         return scaling.attention_factor
     if scaling.mscale and scaling.mscale_all_dim:
-        return _grown(scaling.mscale, scaling.factor) / _grown(scaling.mscale_all_dim, scaling.factor)
-    return _grown(1.0, scaling.factor)
+        return _log_growth(scaling.mscale, scaling.factor) / _log_growth(scaling.mscale_all_dim, scaling.factor)
+    return _log_growth(1.0, scaling.factor)
 
 
-def _grown(slope: float, factor: float) -> float:
+def _log_growth(slope: float, factor: float) -> float:
     return 0.1 * slope * math.log(factor) + 1.0
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.model.parameters.initial_values import Draw, of_gates, uniform
+from clozeline.model.parameters.initial_values import Draw, constant_per_gate, uniform
 
 State: TypeAlias = tuple[Tensor, Tensor]
 """Outputs and cells [B, width] after the last token."""
@@ -36,7 +36,7 @@ class LongShortTermMemory(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         """Return the laws of the parameters."""
-        return gate_laws(self.outputs)
+        return gate_distributions(self.outputs)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last place."""
@@ -51,10 +51,10 @@ class LongShortTermMemory(nn.Module):
         return out, (output[0], cell[0])
 
 
-def gate_laws(width: int) -> dict[str, Draw]:
+def gate_distributions(width: int) -> dict[str, Draw]:
     """Return the laws of the gates input, forget, candidate, output: weights from ±1 / sqrt(width), biases 0.
 
     The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al. 2015).
     """
     bound = width**-0.5
-    return {"input": uniform(bound), "recurrent": uniform(bound), "bias": of_gates(0.0, 1.0, 0.0, 0.0)}
+    return {"input": uniform(bound), "recurrent": uniform(bound), "bias": constant_per_gate(0.0, 1.0, 0.0, 0.0)}

@@ -14,7 +14,7 @@ from clozeline.model.layers.cache import Cache
 BLOCKED = torch.finfo(torch.bfloat16).min
 
 
-class RelativePlaces(NamedTuple):
+class RelativePositions(NamedTuple):
     """Input of disentangled attention; the same for all layers of a stack."""
 
     vectors: Tensor
@@ -51,7 +51,7 @@ class AttentionPlan(NamedTuple):
     """Cosines and sines [B, 1, T, head_dim] of rotary positions."""
     cache: Cache | None = None
     """Keeper of keys and values; None: none are kept."""
-    relative: RelativePlaces | None = None
+    relative: RelativePositions | None = None
     """Relative places, which disentangled attention reads."""
     documents: Documents | None = None
     """Documents that read themselves alone, without a mask; padding is hidden by their bounds."""
@@ -65,7 +65,7 @@ def padding_mask(
     """Return [B, 1, 1, columns] bool, True at tokens; None where no row is padded, which is the faster kernel.
 
     Args:
-        lengths: [B], or [] where `settle` has seen that no row is padded.
+        lengths: [B], or [] where `add_host_shapes` has seen that no row is padded.
         columns: T.
         device: of the mask.
         left_padding: [B], places before the tokens of each row; None = 0.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import ScalingConfig
-from clozeline.model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
+from clozeline.model.layers.frequencies import attention_factor, frequencies, scale_frequencies
 
 
 class Position(nn.Module):
@@ -42,7 +42,7 @@ class Learned(Position):
         self.offset = offset
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Return rows of the table; `model.settling.settle` has checked that it has these places."""
+        """Return rows of the table; `add_host_shapes` has checked that it has these places."""
         table: Tensor = self.table(positions + self.offset)
         return table
 
@@ -71,13 +71,13 @@ class Rope(Position):
         """Return cosines and sines; angles are fp32, for bf16 is off by whole turns at place 4000."""
         angles = positions[..., None].float() * self._frequencies(positions)
         both = torch.cat((angles, angles), dim=-1)[:, None]
-        length = 1.0 if self.scaling is None else rotation_length(self.scaling)
+        length = 1.0 if self.scaling is None else attention_factor(self.scaling)
         return length * both.cos(), length * both.sin()
 
     def _frequencies(self, positions: Tensor) -> Tensor:
         if self.scaling is None:
             return frequencies(self.head_dim, self.theta, positions.device)
-        return scaled_frequencies(self.scaling, self.head_dim, self.theta, positions)
+        return scale_frequencies(self.scaling, self.head_dim, self.theta, positions)
 
 
 class T5Bias(Position):

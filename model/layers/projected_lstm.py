@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.model.layers.lstm import gate_laws
+from clozeline.model.layers.lstm import gate_distributions
 from clozeline.model.parameters.initial_values import Draw, uniform
 
 
@@ -32,7 +32,7 @@ class ProjectedLstm(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         """Return the laws of the parameters."""
-        return {**gate_laws(self.cells), "projection": uniform(self.cells**-0.5)}
+        return {**gate_distributions(self.cells), "projection": uniform(self.cells**-0.5)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row begins with zeros."""

@@ -59,7 +59,7 @@ class RelativeAttention(nn.Module):
         query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
         bias = self._bias(query, plan) * self.scale
         mixed = F.scaled_dot_product_attention(
-            self._shifted(query, self.content_bias),
+            self._add_bias(query, self.content_bias),
             key,
             value,
             attn_mask=bias.masked_fill(~plan.visible, BLOCKED),
@@ -77,13 +77,13 @@ class RelativeAttention(nn.Module):
     def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
         """Return what distance and segment add to the scores, [B, heads, Tq, T]."""
         waves = self._split(self.position(plan.waves.to(query.dtype)))
-        by_wave = self._shifted(query, self.position_bias) @ waves.transpose(2, 3)
+        by_wave = self._add_bias(query, self.position_bias) @ waves.transpose(2, 3)
         by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
         segments = self._split(self.segments.to(query.dtype)[None])
-        by_segment = self._shifted(query, self.segment_bias) @ segments.transpose(2, 3)
+        by_segment = self._add_bias(query, self.segment_bias) @ segments.transpose(2, 3)
         return by_distance + torch.where(plan.apart, by_segment[..., 1:], by_segment[..., :1])
 
-    def _shifted(self, query: Tensor, bias: Tensor) -> Tensor:
+    def _add_bias(self, query: Tensor, bias: Tensor) -> Tensor:
         return query + bias.to(query.dtype).view(-1, 1, self.head_dim)
 
     def _split(self, x: Tensor) -> Tensor:

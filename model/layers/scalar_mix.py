@@ -32,12 +32,12 @@ class ScalarMix(nn.Module):
         """Return [B, T, width] from a state [B, T, width] a layer; `real` [B, T] bool, false at padding, normalises."""
         if self.normalise:
             assert real is not None, "the places that are normalised"
-            states = [_normalised(state, real[..., None]) for state in states]
+            states = [_normalize(state, real[..., None]) for state in states]
         shares = self.weights.softmax(0)
         return self.gain * torch.einsum("l,l...->...", shares, torch.stack(list(states)))
 
 
-def _normalised(state: Tensor, real: Tensor) -> Tensor:
+def _normalize(state: Tensor, real: Tensor) -> Tensor:
     """Return the state with mean 0 and variance 1 over its real places."""
     count = real.sum() * state.shape[-1]
     mean = (state * real).sum() / count

@@ -46,7 +46,7 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
         self.head_width, self.attention_dropout = config.head_width, config.dropout.attention
-        self.prefix_places: int | None = None  # that a prefix in use takes before those of the rows; None: no prefix
+        self.prefix_positions: int | None = None  # that a prefix in use takes before those of the rows; None: no prefix
 
     def forward(
         self,
@@ -76,8 +76,8 @@ class Stack(nn.Module):
             documents: of the rows, where they do not see each other; `pairs` need not say it again.
         """
         columns = positions if cache is None else cache.extend(positions)
-        if self.prefix_places:
-            positions, columns = positions + self.prefix_places, columns + self.prefix_places
+        if self.prefix_positions:
+            positions, columns = positions + self.prefix_positions, columns + self.prefix_positions
         x = self.embeddings(vectors, self.position, positions, types)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
@@ -109,7 +109,7 @@ class Stack(nn.Module):
         self, documents: Documents, x: Tensor, pairs: Tensor | None, prefix: Tensor | None, cache: Cache | None
     ) -> bool:
         """Return whether attention reads documents one by one: nothing else restricts or biases what a place sees."""
-        restricted = any(part is not None for part in (pairs, prefix, cache, self.prefix_places))
+        restricted = any(part is not None for part in (pairs, prefix, cache, self.prefix_positions))
         if documents.bounds is None or restricted or self.relative is not None or isinstance(self.position, T5Bias):
             return False
         return reads_documents(x, self.head_width, self.attention_dropout if self.training else 0.0)

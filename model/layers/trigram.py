@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def neighbours(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
+def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
     """Return [B, T - 1] bool, True where a place and the next one are tokens of one document; None: all are.
 
     Args:

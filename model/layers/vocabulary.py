@@ -52,11 +52,11 @@ class VocabularyProjection(nn.Module):
         return scores[..., : self.vocab_size]
 
 
-def padded_rows(vocab_size: int, multiple: int) -> int:
+def table_rows(vocab_size: int, multiple: int) -> int:
     """Return the rows of the table: the vocabulary rounded up to a multiple.
 
     Example:
-        >>> padded_rows(50257, 64)
+        >>> table_rows(50257, 64)
         50304
     """
     return -(-vocab_size // multiple) * multiple

@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 """Elements of which those beyond a cutoff are drawn again at a time: bounds the memory of a draw."""
 
 
-def own_generator(seed: int, name: str) -> torch.Generator:
+def generator_for(seed: int, name: str) -> torch.Generator:
     """Return the generator of one parameter; torch's engine on the host takes the lower 32 bits of the hash."""
     return torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(f"{seed} {name}") >> 1)
 
@@ -30,7 +30,7 @@ def constant(value: float) -> Draw:
     return lambda tensor, _: tensor.fill_(value)
 
 
-def of_gates(*values: float) -> Draw:
+def constant_per_gate(*values: float) -> Draw:
     """Return the law of biases of gates that are stored end to end: one value a gate, in as many equal parts."""
     return lambda tensor, _: [part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)]
 

@@ -25,7 +25,7 @@ WHOLE: Final = Placement(nullcontext, nullcontext)
 """All of each parameter on every rank."""
 
 
-def whole_shape(parameter: Tensor) -> torch.Size:
+def full_shape(parameter: Tensor) -> torch.Size:
     """Return the shape of a parameter; DeepSpeed's ZeRO 3 leaves an empty tensor, with the shape beside it."""
     shape: torch.Size = getattr(parameter, "ds_shape", parameter.shape)
     return shape

@@ -101,7 +101,7 @@ def _beginnings(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[in
     return numbers, fresh
 
 
-def windowed_log_likelihoods(
+def log_likelihoods_in_windows(
     model: Model, rows: Sequence[Sequence[int]], length: int, stride: int, *, tokens: int = TOKENS
 ) -> list[Tensor]:
     """Return what `log_likelihoods` does, of rows of any length: each token is scored in one window of its row.

@@ -32,7 +32,7 @@ class _Copy(NamedTuple):
     token: int
 
 
-def masked_places(places: Sequence[int], words: Sequence[int] | None) -> list[list[int]]:
+def positions_to_mask(places: Sequence[int], words: Sequence[int] | None) -> list[list[int]]:
     """Return the places that are masked while each of `places` is predicted.
 
     Args:
@@ -42,7 +42,7 @@ def masked_places(places: Sequence[int], words: Sequence[int] | None) -> list[li
             (within_word_l2r, arXiv 2305.10588).
 
     Example:
-        >>> masked_places([1, 2, 3, 4], [0, 1, 1, 1])
+        >>> positions_to_mask([1, 2, 3, 4], [0, 1, 1, 1])
         [[1], [2, 3, 4], [3, 4], [4]]
     """
     if words is None:
@@ -70,7 +70,7 @@ def pseudo_log_likelihoods(
         rows: token ids with their frame.
         places: places of each row that are scored, ascending; special tokens are not among them.
         mask_id: id of [MASK].
-        words: number of the word of each place; None: places are masked one by one. See `masked_places`.
+        words: number of the word of each place; None: places are masked one by one. See `positions_to_mask`.
         previous: read the prediction of place i at i - 1, as models do that were trained so (masked next-token
             prediction, arXiv 2410.24159).
         tokens: places of a batch; it changes nothing but the rounding.
@@ -80,11 +80,11 @@ def pseudo_log_likelihoods(
         BatchError: a row is longer than the position table.
     """
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
-    hidden = [masked_places(scored, of) for scored, of in zip(places, of_words, strict=True)]
-    return hidden_log_likelihoods(model, rows, places, hidden, mask_id, previous=previous, tokens=tokens)
+    hidden = [positions_to_mask(scored, of) for scored, of in zip(places, of_words, strict=True)]
+    return log_likelihoods_under_masks(model, rows, places, hidden, mask_id, previous=previous, tokens=tokens)
 
 
-def hidden_log_likelihoods(
+def log_likelihoods_under_masks(
     model: Model,
     rows: Sequence[Sequence[int]],
     places: Sequence[Sequence[int]],
@@ -109,7 +109,7 @@ def hidden_log_likelihoods(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
-    named = _masked_head(model)
+    named = _find_masked_head(model)
     copies = [
         _Copy([mask_id if at in masked else token for at, token in enumerate(row)], place, row[place])
         for row, scored, of in zip(rows, places, hidden, strict=True)
@@ -145,7 +145,7 @@ def candidate_scores(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
-    named = _masked_head(model)
+    named = _find_masked_head(model)
     found = torch.zeros((len(rows), len(candidates)))
     for batch, states in _states(model, named, rows, places, tokens):
         with torch.no_grad():
@@ -153,7 +153,7 @@ def candidate_scores(
     return found
 
 
-def _masked_head(model: Model) -> tuple[str, Head]:
+def _find_masked_head(model: Model) -> tuple[str, Head]:
     """Return the name of the head of masked tokens, and the head."""
     family = model.family
     if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:

@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.model.initialization import initialise
+from clozeline.model.initialization import initialize_parameters
 from clozeline.registry import find, names
 from tests.declarations import declared
 
@@ -151,7 +151,7 @@ def built(family, seed=0, **changes):
 
 def drawn(module, seed=0):
     """The same part of a model with its initial weights, each drawn from the seed and its name in the part."""
-    initialise(module, small_config("encoder"), seed)
+    initialize_parameters(module, small_config("encoder"), seed)
     return module
 
 

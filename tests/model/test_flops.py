@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 import clozeline.model.flops
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.small_models import FAMILIES, batch_for, built
 
@@ -74,7 +74,9 @@ def test_relative_places_count_as_torch_counts_them(chosen):
     """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and step."""
     position = PositionConfig(maximum=16, disentangled=DisentangledConfig(max_distance=8, **chosen))
     network = built("encoder", position=position).to("meta")
-    tensors = {name: value.to("meta") for name, value in settle(batch_for("encoder", lengths=[11]), None).items()}
+    tensors = {
+        name: value.to("meta") for name, value in add_host_shapes(batch_for("encoder", lengths=[11]), None).items()
+    }
     with FlopCounterMode(display=False) as counter:
         network.family(tensors)
     passes, kinds = 2 + 2 * ("mask_decoder" in chosen), 2 - ("mask_decoder" in chosen)

@@ -2,22 +2,22 @@
 
 import pytest
 
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.registry import find, names
 from tests.model.small_models import HEADS, batch_for, built, choice_batch, full_batch, head_keys
 
 
 def on_meta(tensors, facts):
-    """Return the tensors that an engine moves to an accelerator: the batch as `settle` leaves it."""
-    return {name: tensor.to("meta") for name, tensor in settle(tensors, None, facts).items()}
+    """Return the tensors that an engine moves to an accelerator: the batch as `add_host_shapes` leaves it."""
+    return {name: tensor.to("meta") for name, tensor in add_host_shapes(tensors, None, facts).items()}
 
 
 def without_values(network, tensors):
-    losses = network.to("meta")(on_meta(tensors, network.facts))
+    losses = network.to("meta")(on_meta(tensors, network.host_tensors))
     assert losses
     for loss in losses.values():
         assert loss.total.is_meta
-        assert loss.counted.is_meta
+        assert loss.divisor.is_meta
         loss.total.backward()
 
 

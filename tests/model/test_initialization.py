@@ -14,8 +14,8 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.layer import InitConfig, ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.initialization import laws
-from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.initialization import initial_distributions
+from clozeline.model.parameters.initial_values import generator_for
 from clozeline.registry import names
 from tests.model.small_models import SPELLINGS, VOCABULARY, built, small_config
 
@@ -180,7 +180,7 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
     with pytest.raises(
         NotImplementedError, match=r"Scale: no law .* parameter gain; declare it in a method `initial_w"
     ):
-        laws(Scale(), small_config("encoder"))
+        initial_distributions(Scale(), small_config("encoder"))
 
 
 def on_meta(config):
@@ -261,9 +261,9 @@ def test_moments_of_presets(name):
     config = TypeAdapter(ModelConfig).validate_python(yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
     model = on_meta(config)
     expected = EXPECTED.get(name, wide_normal(0.02))
-    for parameter, law in laws(model, config).items():
+    for parameter, law in initial_distributions(model, config).items():
         values = torch.empty(6144)
-        law(values, own_generator(0, parameter))
+        law(values, generator_for(0, parameter))
         if model.get_parameter(parameter).ndim == 1 and not parameter.endswith(DRAWN_VECTORS):
             assert values.view(4, -1)[:, [0, -1]].tolist() == [[value] * 2 for value in vector(parameter)], parameter
             continue

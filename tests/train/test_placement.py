@@ -11,7 +11,7 @@ from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.model.parameters.sharding import WHOLE, whole_shape
+from clozeline.model.parameters.sharding import WHOLE, full_shape
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import placement_of
 from tests.distributed import RankPool
@@ -47,7 +47,7 @@ def compared(world: World, precision: str) -> dict[str, tuple[list[str], float]]
         )
         differing = []
         for (label, one), (_, other) in zip(whole.named_parameters(), parts.named_parameters(), strict=True):
-            assert one.shape == whole_shape(other)
+            assert one.shape == full_shape(other)
             with load_deepspeed().zero.GatheredParameters([other]):
                 if not torch.equal(one.to(other.dtype), other):
                     differing.append(label)

@@ -30,7 +30,7 @@ from clozeline.model.heads._head import Head
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.loss import gather_labels
-from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import keyed_hash
 from clozeline.tools.command import Arguments, run_tool, some_path
@@ -87,7 +87,7 @@ def diagonal_fisher(
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
     for count, tensors in enumerate(examples, 1):
-        labelled = tensors if empirical else _drawn(model, tensors, own_generator(seed, f"labels of example {count}"))
+        labelled = tensors if empirical else _drawn(model, tensors, generator_for(seed, f"labels of example {count}"))
         loss = torch.stack([loss.total for loss in model(labelled).values()]).sum()
         found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, found, strict=True):

@@ -111,7 +111,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
 
 def _window(trained: TrainedModel, wanted: int | None) -> int:
     """Return the tokens that a row may have."""
-    limit = trained.model.place_limit
+    limit = trained.model.position_limit
     if wanted is None:
         return trained.max_length
     if limit is not None and wanted > limit:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import CheckpointError
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT
 from clozeline.train.engine import Engine
 from clozeline.train.optim.optimizers import AVERAGE
@@ -44,7 +44,7 @@ def shapes(engine: Engine) -> dict[str, list[int]]:
     Those of a model beside an adapter are not held: they are where they came from.
     """
     kept = [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad or _holds_frozen(engine)]
-    return {name: list(whole_shape(p)) for name, p in kept}
+    return {name: list(full_shape(p)) for name, p in kept}
 
 
 def _holds_frozen(engine: Engine) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ClozelineError
-from clozeline.model.checkpoints import imported_tokenizer
-from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.model.checkpoints import find_imported_tokenizer
+from clozeline.model.layers.vocabulary import table_rows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
@@ -22,7 +22,7 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
     """
     powers = (1 << power for power in range(_LARGEST.bit_length()))
     numbers = (*powers, *range(8, _LARGEST + 1, 8))
-    return next((number for number in numbers if padded_rows(vocab_size, number) == rows), None)
+    return next((number for number in numbers if table_rows(vocab_size, number) == rows), None)
 
 
 def table_multiple(source: Path, rows: int) -> int:
@@ -40,7 +40,7 @@ def table_multiple(source: Path, rows: int) -> int:
 
 
 def _vocabulary_size(source: Path) -> int:
-    if (imported := imported_tokenizer(source)) is not None:
+    if (imported := find_imported_tokenizer(source)) is not None:
         return load_tokenizer(imported).vocabulary.size
     with tempfile.TemporaryDirectory() as folder:
         return import_tokenizer(source, Path(folder)).vocabulary.size

@@ -14,9 +14,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import differences, read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.layers.vocabulary import padded_rows
-from clozeline.model.parameters.initial_values import normal, own_generator
-from clozeline.model.parameters.sharding import WHOLE, Placement, whole_shape
+from clozeline.model.layers.vocabulary import table_rows
+from clozeline.model.parameters.initial_values import generator_for, normal
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
@@ -177,8 +177,8 @@ def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: fr
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads."""
-    rows, here = len(tensors[_TABLE]), whole_shape(dict(model.named_parameters())[_TABLE])[0]
-    if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
+    rows, here = len(tensors[_TABLE]), full_shape(dict(model.named_parameters())[_TABLE])[0]
+    if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
         multiple = row_multiple(rows, model.vocab_size)
         remedy = (
             f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
@@ -213,7 +213,7 @@ def _further_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
         return rows
     noise = torch.empty_like(rows)
     for row, token in zip(noise, other.parts, strict=True):
-        normal(_NOISE)(row, own_generator(token, "further row"))
+        normal(_NOISE)(row, generator_for(token, "further row"))
     return rows + known.std(0) * noise
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.model.checkpoints import imported_tokenizer
+from clozeline.model.checkpoints import find_imported_tokenizer
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import steps_in
@@ -72,7 +72,7 @@ def _folder(source: Path) -> Path | None:
     """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
     if not steps_in(source / "checkpoints"):
         beside = source / "tokenizer"
-        return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
+        return find_imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
     try:
         return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
     except (ConfigurationError, StorageError):

@@ -17,7 +17,7 @@ def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list
         model: what is built.
         tokenizer: called where the family reads characters.
     """
-    if not find("clozeline.model.families", model.family).spelled:
+    if not find("clozeline.model.families", model.family).reads_characters:
         return None
     found = tokenizer()
     return [found.piece(token).encode() for token in range(found.vocabulary.size)]

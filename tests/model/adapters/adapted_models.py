@@ -12,7 +12,7 @@ from tests.declarations import declared
 from tests.model.small_models import batch_for, built
 
 NAMES = names("clozeline.model.adapters")
-MERGED = [name for name in NAMES if find("clozeline.model.adapters", name).merged is not Adapter.merged]
+MERGED = [name for name in NAMES if find("clozeline.model.adapters", name).merge is not Adapter.merge]
 
 
 def case_of(name):
@@ -23,7 +23,7 @@ def case_of(name):
 def takes_places(name):
     """Whether an adapter takes places of the table from the rows."""
     family, keys = case_of(name)
-    return find("clozeline.model.adapters", name).Options(**keys).places(family) > 0
+    return find("clozeline.model.adapters", name).Options(**keys).position_count(family) > 0
 
 
 def disturbed(adapters, seed=7):

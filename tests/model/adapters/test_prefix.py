@@ -30,7 +30,7 @@ def with_context(model, context, **keys):
     with torch.no_grad():
         model.family.decode(decoder_rows(torch.tensor([context])), cache)
     adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context), **keys})
-    kept = {owner: pair for (owner, _), pair in cache._kept.items()}
+    kept = {owner: pair for (owner, _), pair in cache._unread_tensors.items()}
     with torch.no_grad():
         for path, table in adapter.parts.items():
             pair = kept[model.family.get_submodule(path)]

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
+from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validate_config
 
 
 def test_missing_keys_are_all_named():
@@ -28,4 +28,4 @@ def test_other_computations_are_refused():
 
 def test_a_wrong_value_is_named():
     with pytest.raises(ConfigurationError, match="type x: layers: Field required"):
-        validated("x", {"family": "encoder", "dim": 4})
+        validate_config("x", {"family": "encoder", "dim": 4})

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints._renaming import Renaming, listed
+from clozeline.model.checkpoints._renaming import Renaming, join_names
 
 KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
 RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))
@@ -49,5 +49,5 @@ def test_two_names_of_one_tensor_are_refused():
 
 
 def test_long_lists_are_cut():
-    assert listed(["c", "a", "b"], 2) == "a, b and 1 more"
-    assert listed(["b", "a"], 2) == "a, b"
+    assert join_names(["c", "a", "b"], 2) == "a, b and 1 more"
+    assert join_names(["b", "a"], 2) == "a, b"

@@ -1,15 +1,15 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._rotation import agreed, read_rotation, write_rotation
+from clozeline.model.checkpoints._rotation import read_rotation, single_value, write_rotation
 from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 
 def test_one_value_of_several_keys():
-    assert agreed("llama", {}, 7) == 7
-    assert agreed("llama", {"a": 3, "b": 3}, 7) == 3
+    assert single_value("llama", {}, 7) == 7
+    assert single_value("llama", {"a": 3, "b": 3}, 7) == 3
     with pytest.raises(ConfigurationError, match="contradict each other: a 3, b 4; leave the right one"):
-        agreed("llama", {"a": 3, "b": 4}, 7)
+        single_value("llama", {"a": 3, "b": 4}, 7)
 
 
 def test_the_former_pair_is_read():

@@ -7,9 +7,9 @@ import torch
 
 import clozeline.model.compilation.host_shapes
 from clozeline.errors import BatchError
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.model.loss import real_places
+from clozeline.model.loss import real_positions
 from tests.model.layers.test_cache import KINDS
 from tests.model.small_models import FAMILIES, batch_for, built, only
 
@@ -51,10 +51,10 @@ def test_no_forward_reads_a_value(family, name, kind):
         head_dim=6,
         type_vocab_size=6 if family == "encoder" else 0,
     )
-    settled = settle(variants(family)[name], network.config.position.limit)
+    settled = add_host_shapes(variants(family)[name], network.config.position.limit)
     loss = only(network.to("meta")({key: value.to("meta") for key, value in settled.items()}))
     assert loss.total.device.type == "meta"
-    assert loss.counted.device.type == "meta"
+    assert loss.divisor.device.type == "meta"
     loss.total.backward()
 
 
@@ -68,7 +68,7 @@ def test_a_settled_batch_gives_the_same_loss(family, name, kind):
         type_vocab_size=6 if family == "encoder" else 0,
     ).eval()
     tensors = variants(family)[name]
-    ((head, loss),) = network(settle(tensors, network.config.position.limit)).items()
+    ((head, loss),) = network(add_host_shapes(tensors, network.config.position.limit)).items()
     expected = network.heads[head].loss(network.family(tensors), tensors)
     assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-5)
     assert loss.count == expected.count
@@ -86,32 +86,32 @@ SWITCHES = {
 def test_neither_windows_nor_scaled_positions_read_a_value(family, changes):
     network = built(family, head_dim=6, **changes).to("meta")
     for tensors in variants(family).values():
-        settled = settle(tensors, network.config.position.limit)
+        settled = add_host_shapes(tensors, network.config.position.limit)
         network({key: value.to("meta") for key, value in settled.items() if key != "attention"})
 
 
 def test_padding_on_the_left_that_does_not_fit_is_refused():
     tensors = batch_for("encoder", lengths=[9, 4])
-    assert "left_padding" not in settle(tensors | {"left_padding": torch.tensor([0, 0])}, None)
+    assert "left_padding" not in add_host_shapes(tensors | {"left_padding": torch.tensor([0, 0])}, None)
     with pytest.raises(BatchError, match=r"up to 11 places, got padding \[0, 8\] and lengths \[9, 4\]"):
-        settle(tensors | {"left_padding": torch.tensor([0, 8])}, None)
+        add_host_shapes(tensors | {"left_padding": torch.tensor([0, 8])}, None)
     with pytest.raises(BatchError, match="prefix_length counts the places of a row from 0"):
-        settle(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
+        add_host_shapes(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
 
 
 def test_only_what_all_rows_share_becomes_one():
     tensors = batch_for("encoder_decoder", lengths=[11, 11])
-    settled = settle(tensors, None)
+    settled = add_host_shapes(tensors, None)
     assert settled["position_ids"].tolist() == [list(range(11))]
     assert settled["decoder_position_ids"].tolist() == [list(range(9))]
     assert settled["lengths"].tolist() == 11
     changed = {name for name in tensors if settled[name] is not tensors[name]}
     assert changed == {"position_ids", "decoder_position_ids", "lengths"}
-    again = settle(settled, None)
+    again = add_host_shapes(settled, None)
     assert all(torch.equal(again[name], settled[name]) for name in settled)
     tensors["position_ids"][1, 4] += 1
     tensors["lengths"] = torch.tensor([11, 10])
-    settled = settle(tensors, None)
+    settled = add_host_shapes(tensors, None)
     assert settled["position_ids"] is tensors["position_ids"]
     assert settled["lengths"] is tensors["lengths"]
 
@@ -135,6 +135,6 @@ def test_examples_in_docstrings():
 def test_heads_find_the_real_places_of_settled_rows():
     tensors = batch_for("encoder", lengths=[11, 11, 11])
     tensors["row_weight"][1] = 0
-    settled = settle(tensors, None)
+    settled = add_host_shapes(tensors, None)
     assert settled["lengths"].ndim == 0
-    assert torch.equal(real_places(settled), real_places(tensors))
+    assert torch.equal(real_positions(settled), real_positions(tensors))

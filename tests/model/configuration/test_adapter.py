@@ -11,19 +11,19 @@ from tests.model.small_models import small_config
 PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
 
 
-def validated(adapter):
+def validate_config(adapter):
     return TypeAdapter(ModelConfig).validate_python(PLAIN | {"adapter": adapter}).adapter
 
 
 def test_a_word_is_a_name():
-    assert validated("lora") == validated({"name": "lora"}) == AdapterConfig("lora", Lora.Options())
-    assert validated(None) is None
+    assert validate_config("lora") == validate_config({"name": "lora"}) == AdapterConfig("lora", Lora.Options())
+    assert validate_config(None) is None
 
 
 def test_keys_are_those_of_the_file():
-    found = validated({"name": "lora", "rank": 4, "targets": ["query"], "alpha": 16})
+    found = validate_config({"name": "lora", "rank": 4, "targets": ["query"], "alpha": 16})
     assert found.options == Lora.Options(rank=4, targets=("query",), alpha=16.0)
-    assert validated(found) is found
+    assert validate_config(found) is found
 
 
 def test_the_plain_form_gives_it_again():
@@ -49,5 +49,5 @@ def test_the_plain_form_gives_it_again():
 )
 def test_mistakes_are_said(given, message):
     with pytest.raises(ValidationError) as caught:
-        validated(given)
+        validate_config(given)
     assert message in str(caught.value)

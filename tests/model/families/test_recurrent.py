@@ -6,7 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import BatchError
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
@@ -50,17 +50,17 @@ def test_rows_of_parts_are_refused(family, name):
 def test_no_forward_reads_a_value(family, lengths):
     """Tensors of the meta device have no values: whoever asks for one gets an error."""
     network, tensors = built(family, dropout={"hidden": 0.5}), batch_for(family, lengths=lengths)
-    settled = settle(tensors, network.config.position.limit)
+    settled = add_host_shapes(tensors, network.config.position.limit)
     network.to("meta")
     loss = only(network({key: value.to("meta") for key, value in settled.items()}))
-    assert (loss.total.device.type, loss.counted.device.type) == ("meta", "meta")
+    assert (loss.total.device.type, loss.divisor.device.type) == ("meta", "meta")
     loss.total.backward()
 
 
 @pytest.mark.parametrize("family", RECURRENT)
 def test_settled_rows_have_the_same_states(family):
     network, tensors = built(family), batch_for(family, lengths=[11] * 4)
-    assert torch.equal(states(network, settle(tensors, None)), states(network, tensors))
+    assert torch.equal(states(network, add_host_shapes(tensors, None)), states(network, tensors))
 
 
 @pytest.mark.parametrize("family", RECURRENT)

@@ -8,7 +8,7 @@ import transformers
 from pydantic import ValidationError
 from torch.nn import functional as F
 
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.closeness import assert_gradients_close, gradients
 from tests.model.heads.head_peers import BERT
@@ -204,7 +204,7 @@ def test_without_labels_every_parameter_has_a_gradient_of_zero(changes):
 
 
 def test_no_forward_reads_a_value():
-    network, tensors = network_for(), settle(batch_for("replaced_tokens"), PLACES)
+    network, tensors = network_for(), add_host_shapes(batch_for("replaced_tokens"), PLACES)
     losses = network.to("meta")({name: value.to("meta") for name, value in tensors.items()})
     assert {loss.total.device.type for loss in losses.values()} == {"meta"}
 

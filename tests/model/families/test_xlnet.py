@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion import to_ours
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import saved
@@ -211,8 +211,8 @@ def test_operations_are_those_of_the_forward(queries):
 def test_no_forward_reads_a_value(side):
     """Tensors of the meta device have no values; what depends on values is settled on the host before."""
     network = built("xlnet")
-    settled = settle(batch(side)[0], None)
-    assert settled["predicted_places"].shape == (3, 4)
+    settled = add_host_shapes(batch(side)[0], None)
+    assert settled["predicted_positions"].shape == (3, 4)
     loss = network.to("meta")({name: value.to("meta") for name, value in settled.items()})["masked_lm"]
     loss.total.backward()
 

@@ -23,5 +23,5 @@ def test_scores_and_loss_by_hand(family, factor, tied):
         row = scores[index // columns, index % columns].tolist()
         loss += math.log(sum(map(math.exp, row))) - row[label]
     assert head(hidden, tensors).item() == pytest.approx(loss, rel=1e-5)
-    assert head.counted(tensors) == 8
+    assert head.divisor(tensors) == 8
     assert head.projection.bias is None

@@ -30,7 +30,7 @@ def test_training_adds_both_penalties_and_evaluation_none():
     torch.nn.init.normal_(network.heads["regularised_lm"].projection.bias)
     head, hidden = network.heads["regularised_lm"], torch.randn(4, 11, 24)
     assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3), rel=1e-5)
-    assert head.counted(tensors) == 6
+    assert head.divisor(tensors) == 6
     head.eval()
     assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 0, 0), rel=1e-5)
     assert torch.allclose(head.logits(hidden)[0, 0], head.projection(hidden[0, 0]), atol=1e-5)

@@ -130,7 +130,7 @@ def test_rows_end_at_the_table():
 def test_dropout_is_applied_to_the_places():
     torch.manual_seed(0)
     layer, table = made()
-    layer.place_dropout.p = 0.5
+    layer.position_dropout.p = 0.5
     x, plan = torch.randn(1, 6, 12), AttentionPlan(relative=table(torch.arange(6)[None]))
     assert not torch.equal(layer(x, plan), layer(x, plan))
     layer.eval()

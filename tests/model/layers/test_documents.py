@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import build_model
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.layers import documents as module
@@ -160,7 +160,7 @@ def test_a_prefix_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
     """torch's own check of the operator's arguments, on tensors without values: a read would be an error."""
-    tensors = settle(packed() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
+    tensors = add_host_shapes(packed() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
     assert tensors["max_seqlen"].shape == (11, 0)
     moved = {name: one.to("meta") for name, one in tensors.items()}
     documents = batch_documents(moved)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clozeline.model.configuration.position import ScalingConfig
-from clozeline.model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
+from clozeline.model.layers.frequencies import attention_factor, frequencies, scale_frequencies
 
 WIDTH, THETA = 16, 500.0
 
@@ -62,7 +62,7 @@ CASES = {
 @pytest.mark.parametrize(("keys", "numbers"), CASES.values(), ids=CASES)
 def test_every_wave(keys, numbers):
     positions = torch.tensor([[0, 29, 3], [0, 1, 2]])
-    found = scaled_frequencies(ScalingConfig(**keys), WIDTH, THETA, positions)
+    found = scale_frequencies(ScalingConfig(**keys), WIDTH, THETA, positions)
     wanted = [one_wave(keys["kind"], pair, keys["factor"], **{"old": 0, **numbers}) for pair in range(WIDTH // 2)]
     assert found.dtype == torch.float32
     assert found.tolist() == pytest.approx(wanted, rel=1e-5)
@@ -82,5 +82,5 @@ def test_every_wave(keys, numbers):
 )
 def test_yarn_lengthens_queries_and_keys(keys, length):
     scaling = ScalingConfig(kind="yarn", factor=4.0, original_maximum=8, **keys)
-    assert rotation_length(scaling) == pytest.approx(length)
-    assert rotation_length(ScalingConfig(kind="linear", factor=4.0)) == 1.0
+    assert attention_factor(scaling) == pytest.approx(length)
+    assert attention_factor(ScalingConfig(kind="linear", factor=4.0)) == 1.0

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.layers.pooling import pool
 from tests.model.small_models import batch_for, built, changed, states
 
@@ -61,7 +61,7 @@ def test_rows_change_places_with_their_vectors(kind):
 @pytest.mark.parametrize("kind", [*POOLS, "decoder_last"])
 def test_settled_lengths_are_those_of_full_rows(kind):
     batch = {"input_ids": torch.zeros(4, 7, dtype=torch.int64), "lengths": torch.full((4,), 7)}
-    settled = settle(batch, None)
+    settled = add_host_shapes(batch, None)
     assert settled["lengths"].ndim == 0
     assert torch.equal(pool(kind, drawn(), settled), pool(kind, drawn(), batch))
 

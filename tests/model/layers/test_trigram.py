@@ -4,7 +4,7 @@ import torch
 
 import clozeline.model.layers.trigram
 from clozeline.model.layers.masks import padding_mask
-from clozeline.model.layers.trigram import neighbours, trigrams
+from clozeline.model.layers.trigram import neighbor_mask, trigrams
 
 
 def test_neighbours_by_a_loop():
@@ -12,7 +12,7 @@ def test_neighbours_by_a_loop():
     torch.manual_seed(0)
     vectors, lengths = torch.randn(4, 7, 3), [7, 5, 1, 7]
     documents = torch.tensor([[0] * 7, [0] * 7, [0] * 7, [0, 0, 1, 2, 2, 2, 2]])
-    joined = neighbours(padding_mask(torch.tensor(lengths), 7, vectors.device), documents)
+    joined = neighbor_mask(padding_mask(torch.tensor(lengths), 7, vectors.device), documents)
     found = trigrams(vectors, joined)
     assert found.shape == (4, 7, 9)
     for row, length in enumerate(lengths):
@@ -24,7 +24,7 @@ def test_neighbours_by_a_loop():
 
 
 def test_full_rows_of_one_document_need_no_mask():
-    assert neighbours(None, None) is None
+    assert neighbor_mask(None, None) is None
     vectors = torch.randn(2, 5, 3)
     assert torch.equal(trigrams(vectors, None), trigrams(vectors, torch.ones(2, 4, dtype=torch.bool)))
 

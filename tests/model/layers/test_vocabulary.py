@@ -7,7 +7,7 @@ import torch
 import clozeline.model.layers.vocabulary
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.layers.vocabulary import VocabularyProjection, padded_rows
+from clozeline.model.layers.vocabulary import VocabularyProjection, table_rows
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
 
 
@@ -74,7 +74,7 @@ def test_scores_are_products_with_the_rows_of_the_table():
 def test_rows_of_the_table_are_the_next_multiple():
     for size in (1, 63, 64, 65, 50257):
         for multiple in (1, 8, 64, 128):
-            rows = padded_rows(size, multiple)
+            rows = table_rows(size, multiple)
             assert rows % multiple == 0
             assert size <= rows < size + multiple
 

@@ -5,23 +5,23 @@ import math
 import pytest
 import torch
 
-from clozeline.model.parameters.initial_values import constant, normal, of_gates, own_generator, uniform
+from clozeline.model.parameters.initial_values import constant, constant_per_gate, generator_for, normal, uniform
 
 
 def drawn(law, size, name="x"):
     values = torch.full((size,), math.nan)
-    law(values, own_generator(0, name))
+    law(values, generator_for(0, name))
     return values
 
 
 def test_each_name_and_each_seed_has_numbers_of_its_own():
-    generators = [own_generator(seed, name) for seed in (0, 1, 1 << 63, (1 << 63) + 1) for name in ("a", "b")]
+    generators = [generator_for(seed, name) for seed in (0, 1, 1 << 63, (1 << 63) + 1) for name in ("a", "b")]
     assert len({tuple(torch.empty(4).normal_(generator=one).tolist()) for one in generators}) == 8
 
 
 def test_constants_and_gates():
     assert drawn(constant(2.5), 3).tolist() == [2.5] * 3
-    assert drawn(of_gates(0.0, 1.0, -2.0), 6).tolist() == [0.0, 0.0, 1.0, 1.0, -2.0, -2.0]
+    assert drawn(constant_per_gate(0.0, 1.0, -2.0), 6).tolist() == [0.0, 0.0, 1.0, 1.0, -2.0, -2.0]
 
 
 def test_a_uniform_law_fills_its_range():

@@ -10,7 +10,7 @@ import torch
 import clozeline.model.scoring.causal
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.scoring.causal import log_likelihoods, windowed_log_likelihoods, windows
+from clozeline.model.scoring.causal import log_likelihoods, log_likelihoods_in_windows, windows
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import VOCABULARY, built
 
@@ -94,7 +94,7 @@ def test_windows_score_each_token_once(tokens, length, stride):
 def test_a_windowed_score_sees_the_window_alone(length, stride):
     network = perturbed("decoder")
     rows = [list(itertools.islice(itertools.cycle(ROWS[0]), 23)), ROWS[2], [7]]
-    for row, scores in zip(rows, windowed_log_likelihoods(network, rows, length, stride, tokens=40), strict=True):
+    for row, scores in zip(rows, log_likelihoods_in_windows(network, rows, length, stride, tokens=40), strict=True):
         expected = []
         for window in windows(len(row), length, stride):
             part = by_prefixes(network, row[window.first : window.end])
@@ -107,7 +107,7 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
     network = built("decoder").eval()
     torch.nn.init.zeros_(network.family.tokens.weight)
-    scores = torch.cat(windowed_log_likelihoods(network, ROWS, 3, 2))
+    scores = torch.cat(log_likelihoods_in_windows(network, ROWS, 3, 2))
     assert math.exp(-float(scores.mean())) == pytest.approx(VOCABULARY)
 
 

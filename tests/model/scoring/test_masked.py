@@ -7,7 +7,7 @@ import torch
 
 import clozeline.model.scoring.masked
 from clozeline.errors import ConfigurationError
-from clozeline.model.scoring.masked import masked_places, pseudo_log_likelihoods
+from clozeline.model.scoring.masked import positions_to_mask, pseudo_log_likelihoods
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import built
 
@@ -64,4 +64,4 @@ def test_other_models_are_refused():
 
 def test_examples_in_docstrings():
     assert doctest.testmod(clozeline.model.scoring.masked).failed == 0
-    assert masked_places([3, 5], None) == [[3], [5]]
+    assert positions_to_mask([3, 5], None) == [[3], [5]]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import load_config
-from clozeline.model.layers.vocabulary import padded_rows
+from clozeline.model.layers.vocabulary import table_rows
 from clozeline.tools.models.import_model import main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple, table_multiple
@@ -18,10 +18,10 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for numbe
 
 @given(st.integers(1, 300_000), st.integers(1, 512).map(lambda number: 8 * number))
 def test_a_multiple_that_pads_to_the_rows_is_found(size: int, multiple: int) -> None:
-    rows = padded_rows(size, multiple)
+    rows = table_rows(size, multiple)
     found = row_multiple(rows, size)
     assert found is not None
-    assert padded_rows(size, found) == rows
+    assert table_rows(size, found) == rows
 
 
 @pytest.mark.parametrize(

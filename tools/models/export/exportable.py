@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import merge_adapter
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
+from clozeline.model.checkpoints import Checkpoint, find_imported_tokenizer, read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.tools.runs.data.run_sets import SetPaths, described_sets
 from clozeline.train.checkpoint.format import Index, steps_in
@@ -64,7 +64,7 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = read_checkpoint(source)
         facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
-        return Exportable(checkpoint, facts, (), imported_tokenizer(source))
+        return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
     trained_on = described_sets(source, config.data, given)[0]

@@ -65,7 +65,7 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     Raises:
         ConfigurationError: the model does not generate.
     """
-    limit = trained.model.place_limit
+    limit = trained.model.position_limit
     head = [] if first is None else [first]
     rows = []
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.scoring.causal import windowed_log_likelihoods
+from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.inference.text_likelihoods import opening, prepared
@@ -55,7 +55,7 @@ def perplexity_scores(
     total, tokens, size, count, whole = 0.0, 0, 0, 0, True
     for group in _groups(documents):
         for document, scores in zip(
-            group, windowed_log_likelihoods(trained.model, [one.ids for one in group], length, step), strict=True
+            group, log_likelihoods_in_windows(trained.model, [one.ids for one in group], length, step), strict=True
         ):
             total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
             size, whole = size + (document.size or 0), whole and document.size is not None

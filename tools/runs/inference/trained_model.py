@@ -45,7 +45,7 @@ class TrainedModel:
         Those of its position table; without one, those that its export declares: `position.maximum`, or the longest
         training row.
         """
-        limit = self.model.place_limit
+        limit = self.model.position_limit
         if limit is not None:
             return limit
         return max(self.model.config.position.maximum, *(one.max_length for one in self.sets))

@@ -17,7 +17,7 @@ from clozeline.model.build import Model
 from clozeline.model.scoring.answers import answer_log_likelihoods
 from clozeline.model.scoring.batches import TOKENS
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.model.scoring.masked import hidden_log_likelihoods, masked_places
+from clozeline.model.scoring.masked import log_likelihoods_under_masks, positions_to_mask
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.prompting.template import Prompt
@@ -116,9 +116,9 @@ class Cloze:
         if self._masks == "independent":
             hidden = [[[*scored]] * len(scored) for scored in places]
         else:
-            hidden = [masked_places(scored, [0] * len(scored)) for scored in places]
+            hidden = [positions_to_mask(scored, [0] * len(scored)) for scored in places]
         rows = [one.ids for one in candidates]
-        return hidden_log_likelihoods(
+        return log_likelihoods_under_masks(
             self._model, rows, places, hidden, self._mask, previous=self._previous, tokens=self._tokens
         )
 

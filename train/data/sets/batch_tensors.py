@@ -31,7 +31,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         ConfigurationError: the message says what the rows have, what the model expects, and what to set.
     """
     names, family = collate.tensor_names, find("clozeline.model.families", model.family)
-    for name, expected in family.unreadable.items():
+    for name, expected in family.unsupported.items():
         if name in names:
             raise ConfigurationError(f"{key}: {name}: {expected}")
     if "left_padding" in names:

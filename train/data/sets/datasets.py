@@ -193,7 +193,7 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     Raises:
         ConfigurationError: it has not; the message says how many there must be.
     """
-    limit, table = config.model.place_limit, config.model.position.limit
+    limit, table = config.model.position_limit, config.model.position.limit
     if limit is not None and table is not None and longest > limit:
         taken = f" beside the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(

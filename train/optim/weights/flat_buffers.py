@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from clozeline.errors import CheckpointError
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.distributed.process_group import World
 
 
@@ -69,7 +69,7 @@ def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
             flat, group = zero.fp32_partitioned_groups_flat[index], groups[zero.sub_group_to_group_id[index]]["name"]
             start = width * zero._get_param_partition_rank(p)
             count = max(0, min(width, p.ds_numel - start))
-            yield Segment(name, tuple(whole_shape(p)), flat, group, offset, start, count)
+            yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)
     else:
         raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
 

@@ -10,7 +10,7 @@ from typing import Final
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 
 _NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
 """Names for parts of every model: all but the heads; tables of tokens, places and segments, with their norm."""
@@ -37,7 +37,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     if patterns and not any(parameter.requires_grad for parameter in named.values()):
         raise ConfigurationError(f"freeze: {', '.join(patterns)} leaves nothing to train")
     count = sum(not parameter.requires_grad for parameter in named.values())
-    sizes = frozen_count(model), sum(whole_shape(parameter).numel() for parameter in named.values())
+    sizes = frozen_count(model), sum(full_shape(parameter).numel() for parameter in named.values())
     return [f"frozen     {count} parameters, {sizes[0]:,} of {sizes[1]:,} numbers"] if count else []
 
 
@@ -68,7 +68,7 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
 
 def frozen_count(model: nn.Module) -> int:
     """Return the numbers in parameters that need no gradient."""
-    return sum(whole_shape(one).numel() for one in model.parameters() if not one.requires_grad)
+    return sum(full_shape(one).numel() for one in model.parameters() if not one.requires_grad)
 
 
 def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:

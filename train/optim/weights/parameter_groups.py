@@ -8,7 +8,7 @@ from typing import Any, Final
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.parameters.sharding import whole_shape
+from clozeline.model.parameters.sharding import full_shape
 
 _LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 
@@ -41,7 +41,7 @@ def parameter_groups(
             groups[depth, kind] = {"name": kind + ending, "weight_decay": decay, "depth": depth, "params": []}
     tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
     for name, parameter in model.named_parameters():
-        dimensions = len(whole_shape(parameter))
+        dimensions = len(full_shape(parameter))
         if dimensions == 0:
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:

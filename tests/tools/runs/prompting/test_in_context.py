@@ -13,8 +13,8 @@ from clozeline.model.build import Model
 from clozeline.model.configuration.layer import InitConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.initialization import initialise
-from clozeline.model.parameters.initial_values import own_generator
+from clozeline.model.initialization import initialize_parameters
+from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.tools.runs.prompting.answers import answer_rows
 from clozeline.tools.runs.prompting.candidates import Causal
@@ -29,7 +29,7 @@ SHOWN = 9
 
 def asked_rows(count: int, shots: int) -> list[tuple[list[PromptRow], PromptRow]]:
     """Rows of a key, each after rows of different keys with labels of their own, of which one is its key's."""
-    draw = own_generator(1, f"test {shots}")
+    draw = generator_for(1, f"test {shots}")
     found = []
     for number in range(count):
         keys = torch.randperm(8, generator=draw)[: max(shots, 1)].tolist()
@@ -45,7 +45,7 @@ def learn(model: Model, causal: Causal, toy: Template, steps: int) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     model.train()
     for step in range(steps):
-        draw = own_generator(2, f"train {step}")
+        draw = generator_for(2, f"train {step}")
         keys = torch.randint(8, (64, SHOWN + 1), generator=draw)
         labels = torch.randint(2, (64, 8), generator=draw).gather(1, keys)
         rows, places = [], []
@@ -83,7 +83,7 @@ def test_a_small_model_learns_in_context(tmp_path: Path) -> None:
         position=PositionConfig(kind="rope"), init=InitConfig(std=0.125),
     )  # fmt: skip
     model = Model(config, len(words))
-    initialise(model, config, 3)
+    initialize_parameters(model, config, 3)
     causal = Causal(model, tokenizer, 2)
     toy: Template = validate(Template, TOY, "test")
     learn(model, causal, toy, steps=220)

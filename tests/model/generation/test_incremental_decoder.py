@@ -7,7 +7,7 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.model.generation.reading import Reading
+from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import built
 
@@ -32,12 +32,12 @@ def test_what_cannot_be_continued_is_refused():
 
 def test_a_row_reads_on_as_another():
     network = perturbed("decoder").double()  # its norms compute in float32
-    reading = Reading(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
+    reading = IncrementalDecoder(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
     reading.select([1, 0, 0])
     reading.add([4, 4, 6])
     reading.reorder([0, 2, 1])
     reading.add([8, 8, 8])
-    alone = Reading(network, [[5, 9, 3]], None, prefix=True, tokens=9)
+    alone = IncrementalDecoder(network, [[5, 9, 3]], None, prefix=True, tokens=9)
     alone.add([6])
     alone.add([8])
     assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-4)

@@ -9,44 +9,50 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
-from clozeline.model.checkpoints._facts import FACTS, FACTS_FORMAT, Facts, imported_tokenizer, read_facts
+from clozeline.model.checkpoints._import_record import (
+    IMPORT_RECORD,
+    IMPORT_RECORD_FORMAT,
+    ImportRecord,
+    find_imported_tokenizer,
+    read_import_record,
+)
 from clozeline.sealed_json import sealed
 
 PLAIN: dict[str, Any] = {
-    "format": FACTS_FORMAT, "model_type": "bert", "vocab_size": 7, "token_ids": {"pad_token_id": 0, "é": None},
+    "format": IMPORT_RECORD_FORMAT, "model_type": "bert", "vocab_size": 7, "token_ids": {"pad_token_id": 0, "é": None},
     "absent": ["heads.masked_lm.bias"], "source": "café", "files": {"config.json": "0"}, "weights": "1",
     "tokenizer": "tokenizer", "config": "2",
 }  # fmt: skip
 
 
 def written(folder: Path, plain: Any) -> Path:
-    path = folder / FACTS
+    path = folder / IMPORT_RECORD
     path.write_text(json.dumps(plain), encoding="utf-8")
     return path
 
 
 def test_what_the_pipeline_seals_is_read(tmp_path: Path) -> None:
-    assert read_facts(written(tmp_path, sealed(PLAIN))) == Facts(**PLAIN)
-    assert imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
+    assert read_import_record(written(tmp_path, sealed(PLAIN))) == ImportRecord(**PLAIN)
+    assert find_imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
 
 
 def test_facts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     earlier = {key: value for key, value in PLAIN.items() if key != "config"}
-    assert read_facts(written(tmp_path, earlier)).config is None
+    assert read_import_record(written(tmp_path, earlier)).config is None
 
 
 @pytest.mark.parametrize("key", PLAIN)
 def test_each_key_is_under_the_seal(tmp_path: Path, key: str) -> None:
-    changed = {"format": FACTS_FORMAT - 1, "vocab_size": 8, "token_ids": {}, "absent": [], "files": {}}
+    changed = {"format": IMPORT_RECORD_FORMAT - 1, "vocab_size": 8, "token_ids": {}, "absent": [], "files": {}}
     with pytest.raises(WeightsError, match=r"changed after the import.*import the model again"):
-        read_facts(written(tmp_path, sealed(PLAIN) | {key: changed.get(key, "another")}))
+        read_import_record(written(tmp_path, sealed(PLAIN) | {key: changed.get(key, "another")}))
 
 
 @pytest.mark.parametrize("seal", [True, False], ids=["sealed", "plain"])
 def test_a_newer_format_is_refused(tmp_path: Path, seal: bool) -> None:
-    newer = {**PLAIN, "format": FACTS_FORMAT + 1, "more": 1}
+    newer = {**PLAIN, "format": IMPORT_RECORD_FORMAT + 1, "more": 1}
     with pytest.raises(ConfigurationError, match="format 2 of a newer version, this version reads format 1") as found:
-        read_facts(written(tmp_path, sealed(newer) if seal else newer))
+        read_import_record(written(tmp_path, sealed(newer) if seal else newer))
     assert found.value.exit_code == 64
 
 
@@ -54,10 +60,10 @@ def test_a_newer_format_is_refused(tmp_path: Path, seal: bool) -> None:
 def test_other_content_is_refused(tmp_path: Path, plain: Any) -> None:
     path = written(tmp_path, plain)
     with pytest.raises(ClozelineError, match=f"{path}.*(import the model again|take another copy)"):
-        read_facts(path)
+        read_import_record(path)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert imported_tokenizer(tmp_path) is None
+    assert find_imported_tokenizer(tmp_path) is None
     with pytest.raises(WeightsError, match="import was never finished"):
-        read_facts(tmp_path / FACTS)
+        read_import_record(tmp_path / IMPORT_RECORD)

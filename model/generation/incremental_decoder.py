@@ -9,12 +9,12 @@ from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compilation.host_shapes import settle
+from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.heads import Head
 from clozeline.model.layers.cache import Cache
 
 
-class Reading:
+class IncrementalDecoder:
     """The scores of what comes next, of rows that grow; a row that has ended leaves.
 
     Args:
@@ -36,13 +36,13 @@ class Reading:
         self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
     ) -> None:
         self._model, self._head = model, _head(model)
-        self._side, self.limit = _side(model, decoder_start), model.place_limit
+        self._side, self.limit = _side(model, decoder_start), model.position_limit
         self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
         """tokens that the new ones of each row follow"""
         tensors = _first_step(model, prompts, decoder_start, prefix)
         self._places = tensors[f"{self._side}lengths"]
         self._prefix = tensors.get("prefix_length")
-        self._cache = Cache(model.places_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
+        self._cache = Cache(model.positions_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
         self._read(tensors, self._places - 1)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -99,7 +99,7 @@ def _first_step(
     model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool
 ) -> dict[str, Tensor]:
     """Return the batch that reads the prompts."""
-    limit = model.place_limit
+    limit = model.position_limit
     for number, prompt in enumerate(prompts):
         if not prompt:
             raise BatchError(f"prompt {number}: expected at least one token, got none")
@@ -107,16 +107,16 @@ def _first_step(
             raise BatchError(
                 f"prompt {number}: {len(prompt)} tokens, the position table has room for {limit}; give a shorter one"
             )
-    tensors = _padded(prompts, "")
+    tensors = _pad_prompts(prompts, "")
     if decoder_start is not None:
-        tensors = settle(tensors, limit) | _padded([[decoder_start]] * len(prompts), "decoder_")
+        tensors = add_host_shapes(tensors, limit) | _pad_prompts([[decoder_start]] * len(prompts), "decoder_")
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
     device = model.family.tokens.weight.device
     return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
-def _padded(prompts: Sequence[Sequence[int]], side: str) -> dict[str, Tensor]:
+def _pad_prompts(prompts: Sequence[Sequence[int]], side: str) -> dict[str, Tensor]:
     """Return rows padded on the right; no token reads the pads, so that any id serves."""
     rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)

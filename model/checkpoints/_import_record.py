@@ -13,12 +13,12 @@ from pydantic.dataclasses import dataclass
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._tensor_files import read_json
 
-FACTS: Final = "model.json"
-FACTS_FORMAT: Final = 1
+IMPORT_RECORD: Final = "model.json"
+IMPORT_RECORD_FORMAT: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
-class Facts:
+class ImportRecord:
     """The content of model.json."""
 
     format: int
@@ -38,7 +38,7 @@ class Facts:
     """xxh3-128 (hex) of model.yaml; none where an earlier version imported"""
 
 
-def read_facts(path: Path) -> Facts:
+def read_import_record(path: Path) -> ImportRecord:
     """Read model.json; one of an earlier version holds no hash of itself.
 
     Raises:
@@ -51,26 +51,26 @@ def read_facts(path: Path) -> Facts:
     checksum = plain.pop("checksum", None)
     if checksum is not None and checksum != _checksum(plain):
         raise WeightsError(f"{path}: changed after the import, its checksum differs; import the model again")
-    if isinstance(found := plain.get("format"), int) and found > FACTS_FORMAT:
+    if isinstance(found := plain.get("format"), int) and found > IMPORT_RECORD_FORMAT:
         raise ConfigurationError(
-            f"{path}: format {found} of a newer version, this version reads format {FACTS_FORMAT}: install a "
+            f"{path}: format {found} of a newer version, this version reads format {IMPORT_RECORD_FORMAT}: install a "
             "newer Clozeline, or import the model again"
         )
     try:
-        facts: Facts = TypeAdapter(Facts).validate_json(json.dumps(plain))
+        facts: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(plain))
     except ValidationError as error:
         key = ".".join(map(str, error.errors()[0]["loc"]))
         raise WeightsError(f"{path}: {key}: {error.errors()[0]['msg']}; import the model again") from error
     return facts
 
 
-def imported_tokenizer(folder: Path) -> Path | None:
+def find_imported_tokenizer(folder: Path) -> Path | None:
     """Return the folder of the tokenizer that came with an import; None where there was none, or no import was.
 
     It may be damaged or gone: that shows when it is loaded.
     """
-    path = folder / FACTS
-    name = read_facts(path).tokenizer if path.is_file() else None
+    path = folder / IMPORT_RECORD
+    name = read_import_record(path).tokenizer if path.is_file() else None
     return None if name is None else folder / name
 
 
