@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
+from clozeline.pipeline import stage_module, stage_names
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
@@ -63,13 +64,10 @@ class Command:
 
 def commands() -> dict[str, dict[str, Command]]:
     """Return all subcommands by heading."""
-    from clozeline.pipeline.execution.stage_order import all_stages  # takes a second, which other commands do not need
-    from clozeline.pipeline.recipe import stage_module
-
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
         _dashed(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
-        for name in all_stages()
+        for name in stage_names()
     }
     return {
         "all stages of a recipe": {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")},
@@ -135,11 +133,14 @@ def _where(arguments: list[str]) -> None:
 
 
 def _help() -> str:
+    from clozeline.pipeline.execution.stage_order import all_stages  # takes a second, which no other command needs
+
+    order = {_dashed(name): number for number, name in enumerate(all_stages())}
     folder = HOME / "configs" / "recipes"
     recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():
-        shown = [name for name in group if name not in _HIDDEN]
+        shown = sorted(set(group) - _HIDDEN, key=lambda name: (order.get(name, 0), name))
         lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
     lines += ["about Clozeline:", *(f"  {words:<20}{summary}" for words, summary in _OWN.items()), ""]
     return "\n".join(lines)

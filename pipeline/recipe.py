@@ -27,23 +27,10 @@ from clozeline.configuration.config import STRICT, load_config, validate
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline import stage_module, stage_names
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import check_options
 from clozeline.registry import Chosen, choose
-
-_TOKENIZE: Final = {"train_tokenizer": "tokenize.train", "tokenizer": "tokenize.take", "encode": "tokenize.encode"}
-"""Modules of the stages that share a room; any other stage has the room of its name."""
-
-
-def stage_names() -> list[str]:
-    """Return the names of all stages: the rooms of `pipeline/` that hold `stage.py`, and those of `tokenize/`."""
-    rooms = {path.parent.name for path in Path(__file__).parent.glob("*/stage.py")}
-    return sorted(rooms | _TOKENIZE.keys())
-
-
-def stage_module(stage: str) -> str:
-    """Return the name of the module that holds a stage: `clozeline.pipeline.dedup.stage`."""
-    return f"clozeline.pipeline.{_TOKENIZE.get(stage, stage)}.stage"
 
 
 def part_of_stage(stage: str, part: str) -> Any:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline import stage_names
 from clozeline.pipeline.ingest.readers import is_guess
-from clozeline.pipeline.recipe import InputEntry, stage_names
+from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url
 
 _NAMED: Final = 10

@@ -18,13 +18,14 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
+from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
 from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
 from clozeline.pipeline.execution.summary_table import print_table
-from clozeline.pipeline.recipe import Recipe, load_recipe, stage_names
+from clozeline.pipeline.recipe import Recipe, load_recipe
 
 _ALGORITHMS: Final = (
     ("input", "reader", "clozeline.pipeline.ingest.readers"),

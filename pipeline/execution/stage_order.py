@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.stages import Stage
-from clozeline.pipeline.recipe import Recipe, part_of_stage, stage_names
+from clozeline.pipeline.recipe import Recipe, part_of_stage
 
 
 def _class_of(name: str) -> type[Stage[Any, Any]]:

@@ -6,7 +6,8 @@ import pytest
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.recipe import Recipe, stage_names
+from clozeline.pipeline import stage_names
+from clozeline.pipeline.recipe import Recipe
 
 
 def recipe(**keys):

@@ -15,8 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from clozeline.pipeline import stage_module
 from clozeline.pipeline.execution.stage_order import all_stages
-from clozeline.pipeline.recipe import stage_module
 from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, run_tool
 

@@ -22,9 +22,10 @@ from pydantic.dataclasses import dataclass as options_class
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ClozelineError
+from clozeline.pipeline import stage_module, stage_names
 from clozeline.pipeline.execution.executors import Deal, UnitStep, logs_apart, workers_of
 from clozeline.pipeline.execution.parent_process import die_with
-from clozeline.pipeline.recipe import ExecutorConfig, stage_module, stage_names
+from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
 _LOGS: Final = "memory://datatrove"

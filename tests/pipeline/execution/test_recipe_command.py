@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from clozeline.command import keys_of
+from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main, run_stage
-from clozeline.pipeline.recipe import Recipe, stage_names
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.settable_keys import unsettable
 
