@@ -20,7 +20,7 @@ from benchmarks.harness import figure, parser, print_figures, write_json
 
 from benchmarks.peers.datatrove_steps import PEER, ask
 from clozeline.pipeline.dedup.exact_passes import ExactHashes
-from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureFacts
+from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureParameters
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
@@ -65,8 +65,8 @@ def passes(source: Path) -> list[Callable[[Path], None]]:
         ExactHashes(1, Parts(source, folder, 1, 1), "text", "longest").run(0, Output(folder))
 
     def near(folder: Path) -> None:
-        facts = SignatureFacts(ngram=5, bands=14, rows=8, seed=1)
-        NearSignatures(1, Parts(source, folder, 1, 1), facts, "longest", after_exact=False).run(0, Output(folder))
+        parameters = SignatureParameters(ngram=5, bands=14, rows=8, seed=1)
+        NearSignatures(1, Parts(source, folder, 1, 1), parameters, "longest", after_exact=False).run(0, Output(folder))
 
     return [exact, near]
 

@@ -17,7 +17,7 @@ from benchmarks.harness import parser, print_table, write_json
 
 from benchmarks.encode import documents
 from clozeline.pipeline.dedup.component_passes import Levels
-from clozeline.pipeline.dedup.parts import Parts, ranges_of
+from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.recipe_command import run_stage
 
@@ -70,11 +70,10 @@ def measure(source: str, folder: Path) -> tuple[float, int]:
 def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     """Return how often each stage opens a file of rows, with shards as large as units."""
     units = -(-terabytes * 10**12 // unit_bytes)
-    ranges = ranges_of(units)
+    ranges = count_ranges(units)
     parts = Parts(Path(), Path(), units, ranges)
     levels = Levels.of(parts)
-    exchanges = [parts.exact_hashes, parts.drops, parts.exact_kept, parts.near_keys, parts.near_members]
-    exchanges += [parts.near_clusters, parts.near_decisions, parts.near_drops]
+    exchanges = [parts.exchange(kind) for kind in EXCHANGES]
     exchanges += [levels.links(level) for level in range(1, levels.last + 1)]
     exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]
     # Three passes read documents; signatures are written and read, documents and rejections written.

@@ -1,15 +1,11 @@
-"""The last pass of dedup: rewrite each part once, without the documents that any pass before dropped."""
+"""The last pass of `dedup`: rewrite each part once, without the duplicates that earlier passes found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from clozeline.pipeline.dedup.columns import uid_bytes, uid_column
+from clozeline.pipeline.dedup.columns import uid_bytes
 from clozeline.pipeline.dedup.counts import DedupCounts, read_by
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.stages import Pass
@@ -17,31 +13,28 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts, require
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
 
-_Drops: TypeAlias = tuple[NDArray[np.bytes_], NDArray[np.bytes_]]
-"""Uids of dropped documents, and the uid that is kept in place of each."""
 
-
-def _nothing() -> DedupCounts:
+def _zero_counts() -> DedupCounts:
     amounts: DedupCounts = {"documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0}
     return {**amounts, "rejected": {}, "characters_removed": {}}
 
 
 @dataclass
 class _Split:
-    """Documents of a part, split into kept and rejected ones, with the counts of both."""
+    """Splits the documents of a part into kept and rejected ones, and counts both; drops map uids to kept uids."""
 
     exact: dict[bytes, bytes]
     near: dict[bytes, bytes]
     seed: int
     rejections: list[Rejection] = field(default_factory=list)
-    counts: DedupCounts = field(default_factory=_nothing)
+    counts: DedupCounts = field(default_factory=_zero_counts)
 
-    def kept(self, documents: Iterable[Document]) -> Iterator[Document]:
+    def keep(self, documents: Iterable[Document]) -> Iterator[Document]:
         for document in documents:
             characters = len(document.text) + len(document.target_text or "")
             add_counts(self.counts, {"documents_in": 1, "characters_in": characters})
             if document.uid in self.exact:
-                # The copy that exact dedup kept may itself have a near-duplicate that is kept in its place.
+                # the copy that exact dedup kept may itself have been dropped for a near-duplicate
                 kept = self.exact[document.uid]
                 self._reject(document, "exact_duplicate", self.near.get(kept, kept), characters)
             elif document.uid in self.near:
@@ -57,7 +50,7 @@ class _Split:
 
 @dataclass
 class Apply(Pass[DedupCounts]):
-    """Per part: documents that stay, in their order, and rejections that name the document kept in their place."""
+    """Per part: write the kept documents in their order, and rejections that name the document kept instead."""
 
     units: int
     parts: Parts
@@ -68,27 +61,22 @@ class Apply(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the documents and rejections of a part."""
-        exact, near = self._drops(unit)
-        split = _Split(_pairs(*exact), _pairs(*near), self.seed)
+        exact, _ = self._read_drops("exact-drops", unit) if self.exact else ({}, 0)
+        near, rows = self._read_drops("near-drops", unit) if self.near else ({}, 0)
+        split = _Split(exact, near, self.seed)
         documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
-            kept = write_documents(path, split.kept(documents))
+            kept = write_documents(path, split.keep(documents))
         with output.file(f"rejects/{unit:06d}.arrow") as path:
             rejected = write_rejects(path, split.rejections)
         counts, where = split.counts, f"dedup: part {unit}"
         require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
         require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
         if self.near:
-            counts["taken"] = read_by(self.name, {self.parts.near_drops.kind: len(near[0])})
+            counts["taken"] = read_by(self.name, {"near-drops": rows})
         return counts
 
-    def _drops(self, unit: int) -> tuple[_Drops, _Drops]:
-        """Return the exact drops of this part, and the near ones of it and of what was kept."""
-        none = uid_column([]), uid_column([])
-        exact = self.parts.exact_drops(unit) if self.exact else none
-        near = self.parts.near_drops_of(unit) if self.near else none
-        return exact, near
-
-
-def _pairs(dropped: NDArray[np.bytes_], kept: NDArray[np.bytes_]) -> dict[bytes, bytes]:
-    return dict(zip(uid_bytes(dropped), uid_bytes(kept), strict=True))
+    def _read_drops(self, exchange: str, unit: int) -> tuple[dict[bytes, bytes], int]:
+        """Return the kept uid of each dropped one, and the number of rows, which may repeat a uid."""
+        dropped, kept = map(uid_bytes, self.parts.drops(exchange, unit))
+        return dict(zip(dropped, kept, strict=True)), len(dropped)

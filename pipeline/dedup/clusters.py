@@ -1,4 +1,4 @@
-"""Clusters of near-duplicates: candidate groups to components, checked member by member against the one that stays."""
+"""Cluster near-duplicates: components of candidates, each member compared with the document that is kept."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.dedup.components import connected_components, star_edges
-from clozeline.pipeline.dedup.keep_rules import kept_rows
-from clozeline.pipeline.dedup.near import similarities
+from clozeline.pipeline.dedup.keep_rules import choose_kept
+from clozeline.pipeline.dedup.near import estimate_similarities
 
 CLUSTERS_VERSION: Final = 1
 """Raised when the rule that forms clusters changes."""
-
-_ROUNDS: Final = 32
-"""Rounds that cut clusters out of a component. Documents that remain then stay, so the time is linear."""
+_ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """For each of n documents the row that is kept in its place (its own where it stays), and the similarity to it."""
+    """For each of n documents the row that is kept for it (its own if it is kept), and the similarity to that row."""
 
     kept: NDArray[np.int64]
     similarity: NDArray[np.float32]
@@ -35,11 +33,11 @@ def resolve(
     sketches: NDArray[np.uint16],
     verify: float | None,
 ) -> Clusters:
-    """Decide which documents stay, as a function of the set of documents alone.
+    """Decide which documents are kept; the result depends on the set of documents only, not on their order.
 
-    A component's representative is the document of highest merit (ties: smallest uid). A member less similar to it
-    than `verify` leaves. Members that left form new components by the band keys they share, and so on.
-    That stops chains: of A ~ B ~ C with A unlike C, C is not dropped for A.
+    The representative of a component is the document of highest merit (ties: smallest uid). Members less similar to
+    it than `verify` leave, form new components by the band keys they share, and so on. This breaks chains: of
+    A ~ B ~ C where A and C differ, C is not dropped for A.
 
     Args:
         groups: band keys, shape [m].
@@ -47,27 +45,28 @@ def resolve(
         uids: 16 bytes, shape [n].
         merit: of the keep rule, shape [n].
         sketches: shape [n, functions].
-        verify: smallest estimated similarity to the representative; None keeps components whole.
+        verify: minimum estimated similarity to the representative; None never splits a component.
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
     for _ in range(_ROUNDS):
+        # components of the pending documents, and the representative of each
         left, right = star_edges(groups, nodes)
         if not len(left):
             break
         active, ends = np.unique(np.concatenate((left, right)), return_inverse=True)
         labels = connected_components(len(active), ends[: len(left)], ends[len(left) :])
-        representatives = active[kept_rows(labels, merit[active], uids[active])]
-        likeness = similarities(sketches[active], sketches[representatives])
-        stays = np.ones(len(active), dtype=bool) if verify is None else likeness >= verify
-        settled = active[stays]
-        kept[settled], similarity[settled] = representatives[stays], likeness[stays]
+        representatives = active[choose_kept(labels, merit[active], uids[active])]
+        # members close enough to their representative are decided; the others stay pending
+        likeness = estimate_similarities(sketches[active], sketches[representatives])
+        close = np.ones(len(active), dtype=bool) if verify is None else likeness >= verify
+        kept[active[close]], similarity[active[close]] = representatives[close], likeness[close]
         pending = np.zeros(len(uids), dtype=bool)
-        pending[active[~stays]] = True
+        pending[active[~close]] = True
         groups, nodes = groups[pending[nodes]], nodes[pending[nodes]]
     return Clusters(kept, similarity)
 
 
 def smallest_uids(kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """Return for each row the row of its cluster with the smallest uid, which names the cluster."""
-    return kept_rows(kept, np.zeros(len(kept), dtype=np.int64), uids)
+    """Return for each row the row with the smallest uid of its cluster, which names the cluster."""
+    return choose_kept(kept, np.zeros(len(kept), dtype=np.int64), uids)

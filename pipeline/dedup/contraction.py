@@ -1,10 +1,9 @@
-"""One level of the search for connected components over ranges: join what a range alone can join, name it, pass it on.
+"""One level of the distributed search for connected components: contract what one range can join and pass it on.
 
-A unit joins the nodes of the groups that it holds and gives each component one of its nodes as label. The nodes of this
-level are the groups of the next one, and the labels are its nodes: where a node has two labels, both name the same
-component. Nodes of a level get fewer from level to level, because a label is the node of lowest rank, and ranks are
-drawn again for each level (Łącki, Mirrokni, Włodarczyk: Connected Components at Scale via Local Contractions,
-arXiv 1807.10727).
+A unit joins the nodes of its groups and labels each component with one of its nodes. The nodes of this level are the
+groups of the next, and the labels its nodes: if a node has two labels, both name the same component. Each level has
+fewer nodes, because a label is the node of lowest rank and ranks differ per level (Łącki, Mirrokni, Włodarczyk:
+Connected Components at Scale via Local Contractions, arXiv 1807.10727).
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ _STEP: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Distinct nodes of some groups in ascending rank, shape [n], each with the label of its component.
+    """Distinct nodes in ascending rank, shape [n], each with the label of its component.
 
-    `rows` has, for each node that was given, its place among the distinct ones; `linked` is false for a node that is
-    a component by itself.
+    `rows` is the index of each input node among the distinct ones; `linked` is false for a component of one node.
     """
 
     nodes: UInt64
@@ -37,30 +35,32 @@ class Contraction:
     rows: Int64
 
 
-def ranks_of(nodes: UInt64, level: int) -> UInt64:
-    """Return the ranks of nodes at a level: a bijection of 64-bit words, another one for each level."""
+def rank_nodes(nodes: UInt64, level: int) -> UInt64:
+    """Return the ranks of nodes at a level: a bijection on 64-bit integers, a different one per level."""
     return mix(nodes ^ np.uint64((level + 1) * _STEP % 2**64))
 
 
 def contract(groups: NDArray[Any], nodes: UInt64, level: int) -> Contraction:
-    """Join nodes that share a group, also through others; the label of a component is its node of lowest rank.
+    """Join nodes that share a group, transitively; the label of a component is its node of lowest rank.
 
     groups [7, 7, 9, 9, 5], nodes [1, 2, 2, 3, 4] -> {1, 2, 3} and {4}; node 4 is not linked
     """
-    ranks, first, rows = np.unique(ranks_of(nodes, level), return_index=True, return_inverse=True)
+    ranks, first, rows = np.unique(rank_nodes(nodes, level), return_index=True, return_inverse=True)
     components = connected_components(len(ranks), *star_edges(groups, rows))
     distinct = nodes[first]
     linked = np.bincount(components, minlength=len(ranks))[components] > 1
     return Contraction(distinct, ranks, distinct[components], linked, rows)
 
 
-def look_up(names: UInt64, values: UInt64, wanted: UInt64) -> tuple[UInt64, Bool]:
-    """Return the value of each wanted name, or the name itself where it is not among `names`, which are sorted.
+def find_sorted(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]:
+    """Return an index into the sorted `keys` for each query, and whether the key there equals the query."""
+    if not len(keys):
+        return np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=bool)
+    index = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    return index, keys[index] == queries
 
-    The second array tells which of the wanted names were there.
-    """
-    if not len(names):
-        return wanted, np.zeros(len(wanted), dtype=bool)
-    places = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    present = names[places] == wanted
-    return np.where(present, values[places], wanted), present
+
+def look_up(keys: UInt64, values: UInt64, queries: UInt64) -> tuple[UInt64, Bool]:
+    """Return the value of each query, or the query itself if the sorted `keys` lack it, and which are present."""
+    index, present = find_sorted(keys, queries)
+    return (np.where(present, values[index], queries) if len(keys) else queries), present

@@ -1,4 +1,4 @@
-"""The counts of the units of `dedup`."""
+"""Counts that the units of `dedup` record."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from clozeline.pipeline.execution.unit_record import Counts
 
 
 class _KindCounts(TypedDict, total=False):
-    """Counts of the passes that find duplicates of one kind."""
+    """Counts of exact or near deduplication."""
 
     keys: int
     """band keys of all signatures"""
     compared_keys: int
-    """the same, where they are compared"""
+    """the same, counted where they are compared"""
     candidates: int
-    """band keys that two or more documents share, over all these documents"""
+    """band keys that two or more documents share, counted per document"""
     members: int
-    """documents that share a band key with another one"""
+    """documents that share a band key with another document"""
     compared: int
-    """documents whose keys are compared: of exact ones all that have a key, of near ones the members"""
+    """documents compared: with exact dedup all that have a key, with near dedup the members"""
     clusters: int
     dropped: int
 
 
 class DedupCounts(Counts, total=False):
-    """Counts of units of `dedup`."""
+    """Counts of a unit of `dedup`."""
 
     hashed: int
-    """documents that have a key of exact deduplication"""
+    """documents with a key for exact dedup"""
     without_key: int
-    """documents that have none, such as those without a URL"""
+    """documents without one, such as those without a URL"""
     signatures: int
-    """documents that have a signature"""
+    """documents with a signature"""
     sent: dict[str, int]
-    """rows left for a later pass, by exchange; earlier versions did not count them"""
+    """rows written for a later pass, by exchange; earlier versions did not count them"""
     taken: dict[str, dict[str, int]]
-    """the same rows where they were read, by exchange and by pass"""
+    """the same rows where they are read, by exchange and by pass"""
     exact: _KindCounts
     near: _KindCounts
     rejected: dict[str, int]
-    """documents left out, by kind of duplicate"""
+    """dropped documents, by type of duplicate"""
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]
 
 
 def read_by(name: str, rows: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Return rows that a pass read, by exchange, as `taken` counts them."""
+    """Return the rows that a pass read, by exchange, in the form of `DedupCounts.taken`."""
     return {exchange: {name: number} for exchange, number in rows.items()}

@@ -1,4 +1,4 @@
-"""Exact duplicates: documents are equal when their keys are: the stored text, its match form, or the URL."""
+"""Hash the key of documents for exact deduplication: the stored text, its match form, or the URL."""
 
 from __future__ import annotations
 
@@ -19,19 +19,14 @@ EXACT_VERSION: Final = 1
 
 Key: TypeAlias = Literal["text", "match", "url"]
 """`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
-
 EXACT_COLUMNS: Final = ("text", "target_text", "url")
-
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_], NDArray[np.bool_]]:
-    """Return the XXH3-128 of each document's key, and which documents have one (only a URL can be missing).
+    """Return the XXH3-128 of each document's key, 16 bytes [n], and which documents have a key, bool [n].
 
-    Both sides of a parallel pair enter the key. The hash is not meant to withstand an author who builds collisions.
-
-    Returns:
-        Hashes, 16 bytes, shape [n], and a mask, bool [n].
+    Only a URL can be missing. The key of a pair covers both sides. The hash does not resist crafted collisions.
     """
     present = np.ones(len(batch), dtype=bool)
     if key == "text" and batch.column("target_text").null_count == len(batch):
@@ -47,7 +42,7 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_],
 
 
 def _hash_buffers(texts: pa.StringArray) -> list[bytes]:
-    # The UTF-8 bytes are hashed where they lie: no Python string is made.
+    # hash the UTF-8 bytes in the Arrow buffer, without Python strings
     _, offsets_buffer, data = texts.buffers()
     view = memoryview(data) if data is not None else memoryview(b"")
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
@@ -62,7 +57,7 @@ def _pair_bytes(text: str, target: str | None, key: Key) -> bytes:
 
 
 def normalize_url(url: str) -> str:
-    """Return one form for all spellings of an address: no scheme, host in lower case, no default port or fragment.
+    """Return a URL without scheme, default port and fragment, with the host in lower case.
 
     "HTTPS://Example.org:443/A#top" -> "example.org/A"
     """
@@ -70,7 +65,7 @@ def normalize_url(url: str) -> str:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
-        return url  # not an address, such as one whose port is not a number: equal only to itself
+        return url  # not a valid URL, such as one with a non-numeric port: equal only to itself
     host = (parts.hostname or "").rstrip(".")
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""

@@ -1,18 +1,19 @@
-"""Passes of exact dedup: hash each part into a sorted run, then find equal hashes range by range."""
+"""Passes of exact dedup: hash the documents of each part, then find equal hashes range by range."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_rows
+from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, uid_column, write_rows
+from clozeline.pipeline.dedup.components import run_starts
 from clozeline.pipeline.dedup.counts import DedupCounts
 from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
-from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, kept_rows, merits
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, choose_kept, merits
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
@@ -23,7 +24,7 @@ _ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"
 
 @dataclass
 class ExactHashes(Pass[DedupCounts]):
-    """Per part: (hash, uid, merit) of every document, sorted by hash."""
+    """Per part: send (hash, uid, merit) of every document to the range of its hash."""
 
     units: int
     parts: Parts
@@ -32,7 +33,7 @@ class ExactHashes(Pass[DedupCounts]):
     name: str = "exact-hashes"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the run of a part."""
+        """Write the hashes of a part."""
         hashes, uids = [uid_column([])], [uid_column([])]
         merit, without_key = [np.empty(0, dtype=np.int64)], 0
         for batch in read_batches(self.parts.source(unit), ("uid", *EXACT_COLUMNS, *KEEP_COLUMNS)):
@@ -43,16 +44,17 @@ class ExactHashes(Pass[DedupCounts]):
             merit.append(merits(batch, self.keep)[present])
         columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
-        rows = rows_of(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
-        write_rows(output, self.parts.exact_hashes, unit, rows, hash_bounds(rows["hash"], self.parts.ranges))
+        rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
+        bounds = hash_bounds(rows["hash"], self.parts.ranges)
+        write_rows(output, self.parts.exchange("exact-hashes"), unit, rows, bounds)
         return {"hashed": len(rows), "without_key": without_key}
 
 
 @dataclass
 class ExactSurvivors(Pass[DedupCounts]):
-    """Per hash range: groups of equal hashes, the one of each that stays, and the drops of every part.
+    """Per hash range: group equal hashes, choose the document to keep, and send the drops to their parts.
 
-    Before near dedup it also tells which parts hold copies of a document that stays: that one may be dropped then.
+    Before near dedup, also record which parts hold copies of a kept document, because near dedup may drop it.
     """
 
     units: int
@@ -62,33 +64,39 @@ class ExactSurvivors(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the clusters and the drops of a hash range."""
-        rows = read_rows(self.parts.folder, self.parts.exact_hashes, unit, _ROW)
+        rows = read_rows(self.parts.folder, self.parts.exchange("exact-hashes"), unit, _ROW)
         uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
-        kept = kept_rows(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
-        self._check_repeated(kept, uids)
+        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
+        self._refuse_duplicate_uids(kept, uids)
+        # drops, sorted by part and uid
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
-        drops = rows_of(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
+        drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
         bounds = np.searchsorted(part[order], np.arange(self.parts.units + 1)).tolist()
-        write_rows(output, self.parts.drops, unit, drops, bounds)
+        write_rows(output, self.parts.exchange("exact-drops"), unit, drops, bounds)
         sent: dict[str, int] = {}
         if self.before_near:
-            copies = _once(rows_of(COPY, {"uid": drops["kept"], "part": part[order]}))
-            sent[self.parts.exact_kept.kind] = len(copies)
-            write_rows(output, self.parts.exact_kept, unit, copies, hash_bounds(copies["uid"], self.parts.ranges))
+            # the distinct (kept uid, part) pairs, sorted
+            copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
+            copies = copies[np.lexsort((copies["part"], copies["uid"]))]
+            copies = copies[run_starts(copies)]
+            sent["exact-kept"] = len(copies)
+            bounds = hash_bounds(copies["uid"], self.parts.ranges)
+            write_rows(output, self.parts.exchange("exact-kept"), unit, copies, bounds)
+        # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
-        names = kept_rows(kept[members], np.zeros(len(members), dtype=np.int64), uids[members])
+        names = choose_kept(kept[members], np.zeros(len(members), dtype=np.int64), uids[members])
         stays = kept[members] == members
         columns = {"cluster": uids[members][names], "uid": uids[members], "kept": stays}
         columns["similarity"] = np.ones(len(members), dtype=np.float32)
         name = f"clusters/exact/{unit:06d}.arrow"
         with output.file(name) as path:
-            written = write_clusters(path, rows_of(CLUSTER, columns))
+            written = write_clusters(path, pack_rows(CLUSTER, columns))
         require_equal(f"dedup: {name}", "members of clusters", len(members), "rows written", written)
         clusters = int(stays.sum())
         return {"sent": sent, "exact": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
 
-    def _check_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
+    def _refuse_duplicate_uids(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
         order = np.lexsort((uids, kept))
         same = (uids[order][1:] == uids[order][:-1]) & (kept[order][1:] == kept[order][:-1])
         if same.any():
@@ -97,11 +105,3 @@ class ExactSurvivors(Pass[DedupCounts]):
                 f"dedup: document {uid} is there twice below {self.parts.documents}: the same record was read twice; "
                 "name each input once"
             )
-
-
-def _once(copies: NDArray[Any]) -> NDArray[Any]:
-    """Return each row once, sorted."""
-    ordered = copies[np.lexsort((copies["part"], copies["uid"]))]
-    opens = np.ones(len(ordered), dtype=bool)
-    opens[1:] = ordered[1:] != ordered[:-1]
-    return ordered[opens]

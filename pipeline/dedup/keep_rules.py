@@ -1,4 +1,4 @@
-"""The choice of the copy that stays: a rule over the set of copies; the smallest uid decides ties, never the order."""
+"""Choose the copy that is kept: a rule over the set of copies, independent of their order; ties: the smallest uid."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from clozeline.pipeline.dedup.components import run_starts
+
 Keep: TypeAlias = Literal["longest", "first", "newest"]
-"""`longest` text, `first` = smallest uid, `newest` capture date (a document without a date is the oldest)."""
-
+"""`longest` text, `first` = smallest uid, `newest` capture date (a document without a date counts as oldest)."""
 KEEP_COLUMNS: Final = ("n_chars", "date")
-"""Columns of a document that the rules look at."""
-
+"""Document columns that the rules read."""
 _NO_DATE: Final = -(2**62)
 
 
 def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
-    """Return a number per document; of several copies the one with the highest stays."""
+    """Return a score per document, int64 [n]; the copy with the highest is kept."""
     if keep == "longest":
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
     if keep == "newest":
@@ -27,15 +27,13 @@ def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
     return np.zeros(len(batch), dtype=np.int64)
 
 
-def kept_rows(groups: NDArray[Any], merit: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """Return for each row the row of its group that stays, shape [n]: highest merit, then smallest uid.
+def choose_kept(groups: NDArray[Any], merit: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    """Return for each row the row of its group that is kept, shape [n]: highest merit, then smallest uid.
 
     groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]
     """
     order = np.lexsort((uids, -merit, groups))
-    ordered = groups[order]
-    opens = np.ones(len(order), dtype=bool)
-    opens[1:] = ordered[1:] != ordered[:-1]
+    starts = run_starts(groups[order])
     kept = np.empty(len(order), dtype=np.int64)
-    kept[order] = order[opens][np.cumsum(opens) - 1]
+    kept[order] = order[starts][np.cumsum(starts) - 1]
     return kept

@@ -1,8 +1,8 @@
-"""MinHash signatures and band keys of near-duplicates (Broder 1997; bands: Leskovec et al., chapter 3).
+"""MinHash signatures and band keys for near-duplicates (Broder 1997; bands: Leskovec et al., chapter 3).
 
-A text is the set of its word n-grams, in the match form. Each of `bands * rows` hash functions keeps its minimum
-over the set; two texts agree in one minimum with probability J, the Jaccard similarity of their sets. Texts that
-agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8.
+A text is the set of its word n-grams in the match form. Each of `bands * rows` hash functions keeps its minimum over
+the set; two texts agree in a minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all
+rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from clozeline.seeding import mix
 NEAR_VERSION: Final = 1
 """Raised when a signature, and so a decision, changes."""
 
-_BLOCK: Final = 256
-"""Shingles hashed at once: 256 x 112 words of 8 bytes stay in a core's second-level cache."""
+_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
 _CACHED: Final = 1_000_000
-_CACHED_CHARACTERS: Final = 64
-"""Longer tokens hardly come twice, and one of them may be a whole document."""
+_CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
 _BASE: Final = 0x9E3779B97F4A7C15
 
 
 class _WordHashes(dict[str, bytes]):
-    """XXH3-64 of words of the match form, big-endian, computed once each."""
+    """Cache of the XXH3-64 of match-form words, big-endian."""
 
     def __missing__(self, word: str) -> bytes:
         if len(self) >= _CACHED:
@@ -40,10 +38,9 @@ class _WordHashes(dict[str, bytes]):
 
 
 class _TokenHashes(dict[str, bytes]):
-    """Hashes of the words in a token, a run of characters between blanks, laid end to end.
+    """Cache of the concatenated word hashes of tokens, the runs of characters between blanks.
 
-    No word of the match form crosses a blank, so the words of a text are those of its tokens; nearly all tokens have
-    been seen before, and the cost of the match form is paid for the new ones only.
+    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
     """
 
     def __init__(self) -> None:
@@ -60,7 +57,7 @@ class _TokenHashes(dict[str, bytes]):
 
 
 class MinHash:
-    """Signatures of texts; equal parameters give comparable signatures.
+    """Computes signatures of texts; equal parameters give comparable signatures.
 
     Args:
         ngram: words in a shingle. A text with fewer words is one shingle.
@@ -71,7 +68,7 @@ class MinHash:
 
     def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
         self.ngram, self.bands, self.rows = ngram, bands, rows
-        # Raw words of the bit generator: unlike the methods of Generator they never change between numpy versions.
+        # raw bits, which unlike the methods of Generator never change between numpy versions
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
         self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
         self._offsets = raw[1]
@@ -80,12 +77,12 @@ class MinHash:
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
-        """Return a 64-bit hash for each run of `ngram` words, repeated ones included: they do not change a minimum."""
+        """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
         joined = b"".join(map(self._tokens.__getitem__, text.split()))
         hashes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
         if len(hashes) < self.ngram:
-            whole = " ".join(match_words(text)) or text
-            return np.array([xxhash.xxh3_64_intdigest(whole.encode())], dtype=np.uint64)
+            words = " ".join(match_words(text)) or text
+            return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
         count = len(hashes) - self.ngram + 1
         combined = hashes[:count] * self._powers[0]
         for i in range(1, self.ngram):
@@ -105,7 +102,7 @@ class MinHash:
         return minima
 
     def band_keys(self, signature: UInt64) -> UInt64:
-        """Return one 64-bit key for each band, shape [bands]; the band's number is part of it."""
+        """Return a 64-bit key per band, shape [bands]; the band index is part of the hash."""
         raw = memoryview(signature.tobytes())
         width = 8 * self.rows
         keys = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b) for b in range(self.bands)]
@@ -113,11 +110,11 @@ class MinHash:
 
 
 def sketch(signature: UInt64) -> NDArray[np.uint16]:
-    """Return the low 16 bits of each minimum, enough to estimate similarity (b-bit minwise, arXiv 0910.3349)."""
+    """Return the low 16 bits of each minimum, enough to estimate similarity (b-bit MinHash, arXiv 0910.3349)."""
     return signature.astype(np.uint16)
 
 
-def similarities(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return estimated Jaccard similarities of sketches, row by row, [n, functions]; standard error below 0.05."""
+def estimate_similarities(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return the estimated Jaccard similarity of sketches [n, functions], row by row; standard error below 0.05."""
     likeness: NDArray[np.float32] = np.mean(left == right, axis=1, dtype=np.float32)
     return likeness

@@ -1,15 +1,15 @@
-"""The first passes of near-duplicate removal: signatures per part, candidates per range of band keys."""
+"""The first passes of near-duplicate removal: compute signatures per part, find candidates per range of band keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from clozeline.pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_columns, write_rows
+from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, uid_column, write_columns, write_rows
 from clozeline.pipeline.dedup.component_passes import Levels, write_links
 from clozeline.pipeline.dedup.contraction import contract
 from clozeline.pipeline.dedup.counts import DedupCounts
@@ -26,80 +26,68 @@ _COLUMNS = ("uid", "text", "target_text", *KEEP_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
-class SignatureFacts:
-    """Facts that two signatures must share to be comparable; every file of signatures holds them."""
+class SignatureParameters:
+    """Parameters that two signatures must share to be comparable; files of signatures store them."""
 
     ngram: int
     bands: int
     rows: int
     seed: int
 
-    def minhash(self) -> MinHash:
-        """Return the hash functions."""
-        return MinHash(self.ngram, self.bands, self.rows, self.seed)
-
     def plain(self) -> dict[str, Any]:
-        """Return plain data, with the versions of the text form and of the hashes."""
-        versions = {"match_version": MATCH_VERSION, "near_version": NEAR_VERSION}
-        return {"ngram": self.ngram, "bands": self.bands, "rows": self.rows, "seed": self.seed, **versions}
+        """Return plain data, including the versions of the match form and of the hashes."""
+        return {**asdict(self), "match_version": MATCH_VERSION, "near_version": NEAR_VERSION}
 
 
 @dataclass
 class NearSignatures(Pass[DedupCounts]):
-    """Per part: uids, merits, band keys and sketches of the documents that exact dedup left; and their keys, sorted."""
+    """Per part: write the signatures of the documents that exact dedup kept, and send their band keys to ranges."""
 
     units: int
     parts: Parts
-    facts: SignatureFacts
+    parameters: SignatureParameters
     keep: Keep
     after_exact: bool
     name: str = "near-signatures"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the signatures of a part."""
-        minhash = self.facts.minhash()
-        functions = self.facts.bands * self.facts.rows
-        keys, sketches = [np.empty((0, self.facts.bands), np.uint64)], [np.empty((0, functions), np.uint16)]
+        minhash, bands = MinHash(**asdict(self.parameters)), self.parameters.bands
+        keys, sketches = [np.empty((0, bands), np.uint64)], [np.empty((0, bands * minhash.rows), np.uint16)]
         uids, merit = [uid_column([])], [np.empty(0, dtype=np.int64)]
-        for batch in self._survivors(unit):
-            signatures = [minhash.signature(text) for text in _both_sides(batch)]
+        for batch in self._read_survivors(unit):
+            pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
+            signatures = [minhash.signature(text) for text in texts]
             keys.append(np.stack([minhash.band_keys(signature) for signature in signatures]))
             sketches.append(sketch(np.stack(signatures)))
             uids.append(uid_column(batch.column("uid").to_pylist()))
             merit.append(merits(batch, self.keep))
+        # band keys [documents * bands], sorted by (key, row)
         flat = np.concatenate(keys).reshape(-1)
-        rows = np.repeat(np.arange(len(flat) // self.facts.bands, dtype=np.uint32), self.facts.bands)
+        rows = np.repeat(np.arange(len(flat) // bands, dtype=np.uint32), bands)
         order = np.lexsort((rows, flat))
-        documents = {
-            "uid": np.concatenate(uids),
-            "merit": np.concatenate(merit),
-            "keys": flat.reshape(-1, self.facts.bands),
-            "sketch": np.concatenate(sketches),
-        }
         part = np.full(len(order), unit, np.uint32)
-        keys_of = rows_of(_KEY, {"key": flat[order], "part": part, "row": rows[order]})
-        write_rows(output, self.parts.near_keys, unit, keys_of, hash_bounds(flat[order], self.parts.ranges))
+        key_rows = pack_rows(_KEY, {"key": flat[order], "part": part, "row": rows[order]})
+        bounds = hash_bounds(flat[order], self.parts.ranges)
+        write_rows(output, self.parts.exchange("near-keys"), unit, key_rows, bounds)
+        documents = {"uid": np.concatenate(uids), "merit": np.concatenate(merit)}
+        documents |= {"keys": flat.reshape(-1, bands), "sketch": np.concatenate(sketches)}
         with output.file(self.parts.temporary("near-documents", unit)) as path:
-            write_columns(path, documents, self.facts.plain())
-        return {"signatures": len(documents["uid"]), "near": {"keys": len(keys_of)}}
+            write_columns(path, documents, self.parameters.plain())
+        return {"signatures": len(documents["uid"]), "near": {"keys": len(key_rows)}}
 
-    def _survivors(self, unit: int) -> Iterator[pa.RecordBatch]:
-        dropped = self.parts.exact_drops(unit)[0] if self.after_exact else uid_column([])
+    def _read_survivors(self, unit: int) -> Iterator[pa.RecordBatch]:
+        dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
         for batch in read_batches(self.parts.source(unit), _COLUMNS):
-            stays = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
-            remaining = batch.filter(pa.array(stays))
-            if len(remaining):
-                yield remaining
-
-
-def _both_sides(batch: pa.RecordBatch) -> list[str]:
-    pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
-    return [text if target is None else f"{text}\n{target}" for text, target in pairs]
+            kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
+            if kept.any():
+                yield batch.filter(pa.array(kept))
 
 
 @dataclass
 class NearCandidates(Pass[DedupCounts]):
-    """Per range of band keys: documents that share a key, joined as far as the range tells."""
+    """Per range of band keys: join the documents that share a key."""
 
     units: int
     parts: Parts
@@ -107,8 +95,9 @@ class NearCandidates(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the links of the documents of a range."""
-        found = read_rows(self.parts.folder, self.parts.near_keys, unit, _KEY)
-        key, part, row = (np.ascontiguousarray(found[name]) for name in ("key", "part", "row"))
+        rows = read_rows(self.parts.folder, self.parts.exchange("near-keys"), unit, _KEY)
+        key, part, row = (np.ascontiguousarray(rows[name]) for name in ("key", "part", "row"))
+        # keys that equal a neighbor in sorted order belong to two or more documents
         order = np.argsort(key, kind="stable")
         equal = key[order][1:] == key[order][:-1]
         shared = np.zeros(len(order), dtype=bool)

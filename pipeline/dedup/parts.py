@@ -1,29 +1,27 @@
-"""Files of dedup: the parts that its passes read, the files between them, and the clusters."""
+"""Files of `dedup`: the parts that its passes read, the files between the passes, and the clusters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.dedup.columns import read_columns, read_rows
+from clozeline.pipeline.dedup.columns import read_rows
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.ingest.documents.files import documents_of
-from clozeline.recorded_file import RecordedFile, recorded
+from clozeline.recorded_file import RecordedFile
 
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
-"""Columns of a document that is dropped: its uid, and that of the one that is kept in its place."""
+"""Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
-"""Columns of a document that exact dedup keeps, and of a part that holds a copy of it."""
-
+"""Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
-"""Columns of a member of a cluster, as `CLUSTER_SCHEMA` describes them."""
-
+"""Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = pa.schema(
     [
         pa.field("cluster", pa.binary(16), nullable=False),
@@ -33,15 +31,31 @@ CLUSTER_SCHEMA: Final = pa.schema(
     ]
 )
 """Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the cluster, `similarity`
-the estimated Jaccard similarity to the document that is kept. Every cluster has two or more members."""
+the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
+
+_Side = Literal["parts", "ranges"]
+EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
+    "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
+    "exact-drops": ("ranges", "parts"),  # exact copies, from ranges of their hash to parts
+    "exact-kept": (
+        "ranges",
+        "ranges",
+    ),  # documents kept by exact dedup, from ranges of their hash to those of their uid
+    "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
+    "near-members": ("parts", "ranges"),  # documents that share a band key, to ranges of their component
+    "near-clusters": ("ranges", "ranges"),  # cluster members, from component ranges to those of the smallest uid
+    "near-decisions": ("ranges", "ranges"),  # near copies, from component ranges to ranges of their uid
+    "near-drops": ("ranges", "parts"),  # near copies, from ranges of their uid to the parts that name them
+}
+"""Source and destination of each exchange of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The documents that dedup reads, by part, and where the files between passes stand.
+    """Paths of the documents that dedup reads, by part, and of the files between its passes.
 
     Args:
-        documents: folder of the stage before, which holds `documents/<unit:06d>.arrow`.
+        documents: folder of the previous stage, which holds `documents/<unit:06d>.arrow`.
         folder: the folder of dedup.
         units: number of parts.
         ranges: number of hash ranges.
@@ -57,76 +71,31 @@ class Parts:
         return documents_of(self.documents, part)
 
     def temporary(self, kind: str, number: int) -> str:
-        """Return the path of an intermediate file, relative to the stage's folder."""
+        """Return the path of an intermediate file, relative to the folder of the stage."""
         return f"tmp/{kind}/{number:06d}.arrow"
 
-    def read(
-        self, kind: str, made_by: str, number: int, facts: dict[str, Any] | None = None
-    ) -> dict[str, NDArray[Any]]:
-        """Return the columns of an intermediate file that a unit of the pass `made_by` wrote."""
-        return read_columns(recorded(self.folder, f"{made_by}-{number:06d}", self.temporary(kind, number)), facts)
+    def exchange(self, kind: str) -> Exchange:
+        """Return an exchange of rows between passes; `EXCHANGES` lists them."""
+        source, destination = (self.units if side == "parts" else self.ranges for side in EXCHANGES[kind])
+        return Exchange(kind, source, destination)
 
-    @property
-    def exact_hashes(self) -> Exchange:
-        """Rows of documents, from parts to ranges of their hash."""
-        return Exchange("exact-hashes", self.units, self.ranges)
+    def drops(self, exchange: str, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
+        """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
 
-    @property
-    def drops(self) -> Exchange:
-        """Exact copies, from ranges of their hash to parts."""
-        return Exchange("exact-drops", self.ranges, self.units)
-
-    @property
-    def near_keys(self) -> Exchange:
-        """Band keys, from parts to ranges of the key."""
-        return Exchange("near-keys", self.units, self.ranges)
-
-    @property
-    def exact_kept(self) -> Exchange:
-        """Documents that exact dedup keeps in place of copies, from ranges of their hash to ranges of their uid."""
-        return Exchange("exact-kept", self.ranges, self.ranges)
-
-    @property
-    def near_members(self) -> Exchange:
-        """Documents that share a band key with another one, from parts to ranges of their component."""
-        return Exchange("near-members", self.units, self.ranges)
-
-    @property
-    def near_clusters(self) -> Exchange:
-        """Members of clusters, from ranges of their component to ranges of the cluster's smallest uid."""
-        return Exchange("near-clusters", self.ranges, self.ranges)
-
-    @property
-    def near_decisions(self) -> Exchange:
-        """Near copies, from ranges of their component to ranges of their uid."""
-        return Exchange("near-decisions", self.ranges, self.ranges)
-
-    @property
-    def near_drops(self) -> Exchange:
-        """Near copies, from ranges of their uid to the parts that name them."""
-        return Exchange("near-drops", self.ranges, self.units)
-
-    def exact_drops(self, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
-        """Return the uids of a part's documents that are copies, sorted, and the uid kept in place of each."""
-        return self._sorted_drops(self.drops, part)
-
-    def near_drops_of(self, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
-        """Return the same of near copies: those of a part, and those that its exact copies were dropped for."""
-        return self._sorted_drops(self.near_drops, part)
-
-    def _sorted_drops(self, exchange: Exchange, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
-        drops = read_rows(self.folder, exchange, part, DROP)
+        `exact-drops` are documents of the part; `near-drops` also documents that its exact copies were dropped for.
+        """
+        drops = read_rows(self.folder, self.exchange(exchange), part, DROP)
         order = np.argsort(drops["uid"])
         return drops["uid"][order], drops["kept"][order]
 
 
-def ranges_of(shards: int) -> int:
-    """Return the number of hash ranges for a plan of so many shards: each has at most the hashes of 16 shards."""
+def count_ranges(shards: int) -> int:
+    """Return the number of hash ranges for a plan with `shards` shards: at most the hashes of 16 shards in each."""
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 
 def write_clusters(path: Path, rows: NDArray[Any]) -> int:
-    """Write members of clusters, sorted by (cluster, uid), and return their number."""
+    """Write cluster members sorted by (cluster, uid) and return their number."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
     identities = [
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])

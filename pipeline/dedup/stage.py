@@ -1,7 +1,6 @@
 """Remove exact and near duplicates among documents.
 
-Every decision is a function of the set of (uid, content): the order of documents, the number of tasks and the cut
-into parts cannot change which one stays.
+Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from clozeline.pipeline.dedup.exact import EXACT_VERSION, Key
 from clozeline.pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.keep_rules import Keep
 from clozeline.pipeline.dedup.near import NEAR_VERSION
-from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureFacts
-from clozeline.pipeline.dedup.parts import Parts, ranges_of
+from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureParameters
+from clozeline.pipeline.dedup.parts import Parts, count_ranges
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
@@ -36,38 +35,38 @@ class ExactConfig:
     """Removal of documents with the same key."""
 
     key: Key = "text"
-    """property that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    """what must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
     keep: Keep = "longest"
-    """copy that stays: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+    """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class NearConfig:
-    """Removal of near-duplicates by MinHash with bands."""
+    """Removal of near-duplicates by MinHash LSH."""
 
     ngram: Annotated[int, Field(ge=1, le=64)] = 5
     """words in a shingle, 1 to 64"""
     bands: Annotated[int, Field(ge=1, le=1024)] = 14
-    """bands, 1 to 1024: more find more pairs"""
+    """bands, 1 to 1024: more bands find more pairs"""
     rows: Annotated[int, Field(ge=1, le=1024)] = 8
-    """hash functions in a band, 1 to 1024: more demand more similarity; half of all pairs are found at a Jaccard
+    """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are found at a Jaccard
     similarity near (1 / bands) ** (1 / rows)"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
     """seed of the hash functions"""
     verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
-    """smallest estimated Jaccard similarity to the document kept, 0 to 1; null keeps whole chains A ~ B ~ C together"""
+    """minimum estimated Jaccard similarity to the kept document, 0 to 1; null keeps chains A ~ B ~ C in one cluster"""
     keep: Keep = "longest"
-    """document of a cluster that stays: `longest`, `first` (smallest uid) or `newest`; ties: the smallest uid"""
+    """document of a cluster to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DedupConfig:
-    """Kinds of duplicates to remove; null leaves a kind out."""
+    """Types of duplicates to remove; null disables a type."""
 
     exact: ExactConfig | None = field(default_factory=ExactConfig)
-    """exact duplicates, found first"""
+    """exact duplicates, removed first"""
     near: NearConfig | None = field(default_factory=NearConfig)
-    """near-duplicates among the documents that exact dedup leaves"""
+    """near-duplicates among the remaining documents"""
 
     def __post_init__(self) -> None:
         if self.exact is None and self.near is None:
@@ -75,7 +74,7 @@ class DedupConfig:
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
-    """Exact, then near: hashes per part, decisions per range, and one pass that rewrites the parts."""
+    """Exact, then near dedup: hashes per part, decisions per range, and a last pass that rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
     place: ClassVar[int] = 20
@@ -83,52 +82,50 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     writes_documents: ClassVar[bool] = True
 
     def version(self) -> int:
-        """Sum of the versions of what decides which documents stay."""
+        """Return the sum of the versions of everything that decides which documents are kept."""
         return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         """Return the passes of exact and near as configured, then the one that applies both."""
         plan = self.plan
-        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), ranges_of(plan.shards))
+        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), count_ranges(plan.shards))
         exact, near = self.config.exact, self.config.near
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
             passes += [
                 ExactHashes(parts.units, parts, exact.key, exact.keep),
-                *parts.exact_hashes.passes(),
+                *parts.exchange("exact-hashes").passes(),
                 ExactSurvivors(parts.ranges, parts, before_near=near is not None),
-                *parts.drops.passes(),
+                *parts.exchange("exact-drops").passes(),
             ]
         if near is not None:
             passes += _near_passes(parts, near, after_exact=exact is not None)
         return [*passes, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
 
     def row(self, counts: DedupCounts) -> Row:
-        """Show documents, and how many were duplicates, by kind."""
-        documents_in, documents_out = counts["documents_in"], counts["documents_out"]
-        return Row(
-            amount(documents_in, "document"), amount(documents_out, "document"), (("document", counts["rejected"]),)
-        )
+        """Show documents, and how many were duplicates, by type."""
+        before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
+        return Row(before, after, (("document", counts["rejected"]),))
 
     def check(self, counts: DedupCounts) -> None:
-        """Check that documents are kept or rejected, and that as many are rejected as the deciding passes dropped."""
+        """Check that every document is kept or rejected, and that as many are rejected as the passes dropped."""
         documents_in, documents_out = counts.get("documents_in", 0), counts.get("documents_out", 0)
         rejected = counts.get("rejected", {})
         require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
                       documents_out + sum(rejected.values()))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-        if "documents_in" in counts:  # per unit only one side is known: parts are read, and hash ranges decide
+        if "documents_in" in counts:  # not per unit, where only one side is known: parts are read, ranges decide
             _check_passes(counts, documents_in, rejected)
 
 
 def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:
     """Check what each pass hands to the next: documents to hashes, hashes to decisions, decisions to rejections."""
     exact, near = counts.get("exact", {}), counts.get("near", {})
-    for kind, found in (("exact", exact), ("near", near)):
-        if "dropped" in found:
+    for kind, passes in (("exact", exact), ("near", near)):
+        if "dropped" in passes:
             applied = rejected.get(f"{kind}_duplicate", 0)
-            require_equal("dedup", f"{kind} drops", found["dropped"], "rejected", applied)
+            require_equal("dedup", f"{kind} drops", passes["dropped"], "rejected", applied)
     if "without_key" in counts:
         hashed = counts["hashed"]
         require_equal("dedup", "documents_in", documents, "hashed + without_key", hashed + counts["without_key"])
@@ -144,18 +141,18 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
 
 
 def _near_passes(parts: Parts, near: NearConfig, *, after_exact: bool) -> list[Pass[DedupCounts]]:
-    facts = SignatureFacts(near.ngram, near.bands, near.rows, near.seed)
+    parameters = SignatureParameters(near.ngram, near.bands, near.rows, near.seed)
     return [
-        NearSignatures(parts.units, parts, facts, near.keep, after_exact),
-        *parts.near_keys.passes(),
+        NearSignatures(parts.units, parts, parameters, near.keep, after_exact),
+        *parts.exchange("near-keys").passes(),
         NearCandidates(parts.ranges, parts),
         *level_passes(parts),
-        NearMembers(parts.units, parts, facts),
-        *parts.near_members.passes(),
-        NearClusters(parts.ranges, parts, facts, near.verify),
-        *(parts.exact_kept.passes() if after_exact else ()),
-        *parts.near_clusters.passes(),
-        *parts.near_decisions.passes(),
+        NearMembers(parts.units, parts, parameters),
+        *parts.exchange("near-members").passes(),
+        NearClusters(parts.ranges, parts, parameters, near.verify),
+        *(parts.exchange("exact-kept").passes() if after_exact else ()),
+        *parts.exchange("near-clusters").passes(),
+        *parts.exchange("near-decisions").passes(),
         NearDrops(parts.ranges, parts, after_exact),
-        *parts.near_drops.passes(),
+        *parts.exchange("near-drops").passes(),
     ]

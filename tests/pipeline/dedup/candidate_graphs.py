@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,13 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
 from clozeline.pipeline.dedup.columns import (
     hash_bounds,
-    range_slice,
-    rows_of,
+    pack_rows,
     uid_bytes,
     uid_column,
     write_columns,
     write_rows,
 )
-from clozeline.pipeline.dedup.near_passes import SignatureFacts
+from clozeline.pipeline.dedup.near_passes import SignatureParameters
 from clozeline.pipeline.dedup.parts import CLUSTER, Parts, write_clusters
 from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution.unit_record import Output, add_counts
@@ -59,7 +59,7 @@ class Candidates:
         self.part = np.array([draw.randrange(parts) for _ in range(size)])
         self.parts = parts
 
-    def write(self, parts: Parts, facts: SignatureFacts) -> None:
+    def write(self, parts: Parts, parameters: SignatureParameters) -> None:
         """Write what the pass of signatures would."""
         for part in range(self.parts):
             here = np.flatnonzero(self.part == part)
@@ -68,11 +68,11 @@ class Candidates:
             schema = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
             columns = {"key": flat[order], "part": np.full(len(order), part), "row": rows[order]}
             bounds = hash_bounds(flat[order], parts.ranges)
-            write_rows(Output(parts.folder), parts.near_keys, part, rows_of(schema, columns), bounds)
+            write_rows(Output(parts.folder), parts.exchange("near-keys"), part, pack_rows(schema, columns), bounds)
             documents = {"uid": self.uids[here], "merit": self.merit[here], "keys": self.keys[here]}
             documents["sketch"] = self.sketches[here]
             with Output(parts.folder).file(parts.temporary("near-documents", part)) as path:
-                write_columns(path, documents, facts.plain())
+                write_columns(path, documents, parameters.plain())
 
 
 class OverRanges:
@@ -90,8 +90,8 @@ class OverRanges:
         stage = DedupStage(recipe)
         self.parts = Parts(root / "clean", stage.folder, candidates.parts, ranges)
         self.passes = [work for work in stage.passes() if work.name not in ("near-signatures", "main")]
-        self.facts = SignatureFacts(1, candidates.bands, 1, 1)
-        candidates.write(self.parts, self.facts)
+        self.parameters = SignatureParameters(1, candidates.bands, 1, 1)
+        candidates.write(self.parts, self.parameters)
 
     def run(self, reverse: bool = False) -> dict:
         """Run all passes and return the sum of their counts."""
@@ -112,7 +112,7 @@ class OverRanges:
 
     def drops(self) -> list[tuple[int, bytes, bytes]]:
         """Return (part, dropped, kept), sorted."""
-        found = [(part, *map(uid_bytes, self.parts.near_drops_of(part))) for part in range(self.parts.units)]
+        found = [(part, *map(uid_bytes, self.parts.drops("near-drops", part))) for part in range(self.parts.units)]
         return sorted((part, uid, kept) for part, uids, stays in found for uid, kept in zip(uids, stays, strict=True))
 
 
@@ -129,11 +129,11 @@ def at_once(candidates: Candidates, ranges: int, verify: float | None, folder: P
     names = uids[smallest_uids(decided.kept, uids)]
     by_name = members[np.argsort(names[members], kind="stable")]
     files = []
-    for index in range(ranges):
-        inside = by_name[range_slice(names[by_name], index, ranges)]
+    for first, last in pairwise(hash_bounds(names[by_name], ranges)):
+        inside = by_name[first:last]
         columns = {"cluster": names[inside], "uid": uids[inside], "kept": decided.kept[inside] == inside}
         columns["similarity"] = decided.similarity[inside]
-        write_clusters(folder / "reference.arrow", rows_of(CLUSTER, columns))
+        write_clusters(folder / "reference.arrow", pack_rows(CLUSTER, columns))
         files.append((folder / "reference.arrow").read_bytes())
     drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[decided.kept[dropped]]), strict=True)
     amounts = {"candidates": int(shared.sum()), "members": len(uids), "clusters": len(members) - len(dropped)}

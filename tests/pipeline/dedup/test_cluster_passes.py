@@ -80,4 +80,4 @@ def test_a_missing_answer_is_refused(tmp_path):
     for path in answers:
         path.write_bytes((other.parts.folder / "tmp/near-answers-2" / path.name).read_bytes())
     with pytest.raises(IntegrityError, match="expected an answer of level 2"):
-        NearMembers(3, run.parts, run.facts).run(0, Output(run.parts.folder))
+        NearMembers(3, run.parts, run.parameters).run(0, Output(run.parts.folder))

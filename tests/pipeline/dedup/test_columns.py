@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.dedup.columns import (
     hash_bounds,
-    range_slice,
     read_columns,
     uid_bytes,
     uid_column,
@@ -22,14 +21,16 @@ from clozeline.recorded_file import RecordedFile
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))
 def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     hashes = np.sort(uid_column(values))
-    slices = [range_slice(hashes, index, ranges) for index in range(ranges)]
-    assert [(part.start, part.stop) for part in slices] == list(pairwise(hash_bounds(hashes, ranges)))
+    slices = [slice(*bounds) for bounds in pairwise(hash_bounds(hashes, ranges))]
     assert [row for part in slices for row in uid_bytes(hashes[part])] == sorted(values)
     for index, part in enumerate(slices):
         for value in uid_bytes(hashes[part]):
             assert int.from_bytes(value, "big") * ranges >> 128 == index
     words = np.sort(np.array([int.from_bytes(value[:8], "big") for value in values], dtype=np.uint64))
-    assert sum(len(words[range_slice(words, index, ranges)]) for index in range(ranges)) == len(words)
+    bounds = hash_bounds(words, ranges)
+    assert (bounds[0], bounds[-1]) == (0, len(words))
+    for index, (first, last) in enumerate(pairwise(bounds)):
+        assert all(int(word) * ranges >> 64 == index for word in words[first:last])
 
 
 def test_columns_come_back_and_other_facts_are_refused(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.dedup.columns import read_rows
-from clozeline.pipeline.dedup.component_passes import Levels, NearAnswers, NearLinks, Step, level_passes
+from clozeline.pipeline.dedup.component_passes import Levels, NearAnswers, NearLinks, ReceivedLinks, level_passes
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
@@ -68,7 +68,7 @@ def run_to_components(tmp_path, groups, size, parts, ranges):
     named: dict[int, set[int]] = {}
     for part in range(parts):
         here = np.flatnonzero(candidates.part == part)
-        nodes, components = Step(run.parts, 1, part).components()
+        nodes, components = ReceivedLinks(run.parts, 1, part).components()
         for node, name in zip(nodes.tolist(), components.tolist(), strict=True):
             assert node >> 32 == part
             named.setdefault(name, set()).add(int(here[node & 0xFFFFFFFF]))

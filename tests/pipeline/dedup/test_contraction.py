@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.contraction import contract, look_up, ranks_of
+from clozeline.pipeline.dedup.contraction import contract, look_up, rank_nodes
 
 GROUPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40)), max_size=60)
 
@@ -23,7 +23,7 @@ def test_nodes_of_shared_groups_get_one_label_of_lowest_rank(links, level):
     nodes = np.array([node << 32 for _, node in links], np.uint64)
     found = contract(np.array([group for group, _ in links], np.uint64), nodes, level)
     labels = dict(zip(found.nodes.tolist(), found.labels.tolist(), strict=True))
-    rank = dict(zip(found.nodes.tolist(), ranks_of(found.nodes, level).tolist(), strict=True))
+    rank = dict(zip(found.nodes.tolist(), rank_nodes(found.nodes, level).tolist(), strict=True))
     expected = {
         node << 32: min((other << 32 for other in members), key=rank.__getitem__)
         for members in sets_of(links)
@@ -38,7 +38,7 @@ def test_nodes_of_shared_groups_get_one_label_of_lowest_rank(links, level):
 
 def test_ranks_of_levels_are_different_orders_of_the_same_nodes():
     nodes = np.arange(1000, dtype=np.uint64)
-    orders = [ranks_of(nodes, level).argsort().tolist() for level in range(3)]
+    orders = [rank_nodes(nodes, level).argsort().tolist() for level in range(3)]
     assert all(sorted(order) == nodes.tolist() for order in orders)
     for first, second in ((0, 1), (1, 2), (0, 2)):
         assert abs(np.corrcoef(orders[first], orders[second])[0, 1]) < 0.15

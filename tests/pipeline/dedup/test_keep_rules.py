@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.dedup.columns import uid_column
-from clozeline.pipeline.dedup.keep_rules import kept_rows, merits
+from clozeline.pipeline.dedup.keep_rules import choose_kept, merits
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.binary(min_size=16, max_size=16)), max_size=40))
-def test_kept_rows_equal_a_slow_rule(rows):
+def test_choose_kept_equals_a_slow_rule(rows):
     groups, merit = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    kept = kept_rows(groups, merit, uid_column([row[2] for row in rows]))
+    kept = choose_kept(groups, merit, uid_column([row[2] for row in rows]))
     for number, row in enumerate(rows):
         best = min((r for r in rows if r[0] == row[0]), key=lambda r: (-r[1], r[2]))
         assert rows[kept[number]] == best

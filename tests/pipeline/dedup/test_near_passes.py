@@ -45,17 +45,17 @@ def test_short_texts_are_compared_whole(run_dedup):
 
 def test_signatures_made_otherwise_are_refused(run_dedup):
     result = run_dedup([[document(1, prose(1)), document(2, prose(1))]], NEAR)
-    parts, facts = _parts_and_facts(result)
+    parts, parameters = _parts_and_parameters(result)
     for change in ({"seed": 2}, {"bands": 7}, {"ngram": 4}):
         with pytest.raises(IntegrityError, match="made with"):
-            NearMembers(1, parts, replace(facts, **change)).run(0, Output(result.folder))
+            NearMembers(1, parts, replace(parameters, **change)).run(0, Output(result.folder))
 
 
-def _parts_and_facts(result):
-    from clozeline.pipeline.dedup.near_passes import SignatureFacts
+def _parts_and_parameters(result):
+    from clozeline.pipeline.dedup.near_passes import SignatureParameters
     from clozeline.pipeline.dedup.parts import Parts
 
-    return Parts(result.folder.parent / "clean", result.folder, 1, 1), SignatureFacts(5, 14, 8, 1)
+    return Parts(result.folder.parent / "clean", result.folder, 1, 1), SignatureParameters(5, 14, 8, 1)
 
 
 def test_candidates_are_the_documents_that_share_a_band_key(run_dedup):

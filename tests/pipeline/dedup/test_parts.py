@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from clozeline.pipeline.dedup.columns import rows_of, uid_bytes, uid_column, write_rows
-from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
+from clozeline.pipeline.dedup.columns import pack_rows, uid_bytes, uid_column, write_rows
+from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, count_ranges, write_clusters
 from clozeline.pipeline.execution.unit_record import Output
 
 
@@ -20,13 +20,13 @@ def test_drops_of_a_part_come_from_every_range_sorted_by_uid(tmp_path):
         rows = sorted((draw.choice([0, 1, 3]), draw.randbytes(15) + b"\0", draw.randbytes(16)) for _ in range(20))
         for part, uid, kept in rows:
             wanted[part].append((uid, kept))
-        drops = rows_of(
+        drops = pack_rows(
             DROP, {name: uid_column([row[1 + i] for row in rows]) for i, name in enumerate(("uid", "kept"))}
         )
         bounds = np.searchsorted([row[0] for row in rows], np.arange(5)).tolist()
-        write_rows(Output(parts.folder), parts.drops, index, drops, bounds)
+        write_rows(Output(parts.folder), parts.exchange("exact-drops"), index, drops, bounds)
     for part, drops in wanted.items():
-        uids, kept = parts.exact_drops(part)
+        uids, kept = parts.drops("exact-drops", part)
         assert list(zip(uid_bytes(uids), uid_bytes(kept), strict=True)) == sorted(drops)
     assert not wanted[2]
 
@@ -41,7 +41,7 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
     names, uids = (uid_column([row[side] for row in rows]) for side in (0, 1))
     columns = {"cluster": names, "uid": uids, "kept": np.array([0, 1, 1, 0], bool)}
     columns["similarity"] = np.array([0.5, 1, 1, 0.25], np.float32)
-    assert write_clusters(tmp_path / "c.arrow", rows_of(CLUSTER, columns)) == len(rows)
+    assert write_clusters(tmp_path / "c.arrow", pack_rows(CLUSTER, columns)) == len(rows)
     table = pa.ipc.open_file(tmp_path / "c.arrow").read_all()
     assert table.schema == CLUSTER_SCHEMA
     assert [(row["cluster"], row["uid"]) for row in table.to_pylist()] == sorted(rows)
@@ -50,7 +50,7 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
 
 
 def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards():
-    assert [ranges_of(shards) for shards in (1, 255, 256, 257, 4096, 4097, 16_000)] == [
+    assert [count_ranges(shards) for shards in (1, 255, 256, 257, 4096, 4097, 16_000)] == [
         1,
         255,
         256,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.dedup.parts import ranges_of
+from clozeline.pipeline.dedup.parts import count_ranges
 from clozeline.pipeline.execution import exchange as exchanges
 from clozeline.pipeline.execution.exchange import Bundles, Exchange
 from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
@@ -90,7 +90,7 @@ def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
 def test_at_the_defaults_a_terabyte_takes_fewer_than_a_hundred_thousand_opens():
     units = -(-(10**12) // (1 << 28))
     exchange = Exchange("x", units, units)
-    ranges = ranges_of(units)
+    ranges = count_ranges(units)
     hashes, drops, inner = Exchange("x", units, ranges), Exchange("x", ranges, units), Exchange("x", ranges, ranges)
     assert exchange.opens + 3 * units < 100_000
     assert 3 * hashes.opens + 3 * drops.opens + 3 * inner.opens + 7 * units < 100_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.columns import rows_of, uid_column
+from clozeline.pipeline.dedup.columns import pack_rows, uid_column
 from clozeline.pipeline.dedup.parts import CLUSTER, write_clusters
 from clozeline.pipeline.execution.report_samples import Parts, cluster_sizes, dropped_texts, kept_texts, lengths
 from clozeline.pipeline.ingest.documents.document import Document
@@ -52,7 +52,7 @@ def test_clusters_are_counted_by_their_size(tmp_path: Path):
         uids = uid_column([uid(n) for n in range(len(names))])
         kept, ones = np.zeros(len(names), bool), np.ones(len(names), np.float32)
         columns = {"cluster": uid_column(names), "uid": uids, "kept": kept, "similarity": ones}
-        write_clusters(tmp_path / f"{part:06d}.arrow", rows_of(CLUSTER, columns))
+        write_clusters(tmp_path / f"{part:06d}.arrow", pack_rows(CLUSTER, columns))
     found = cluster_sizes(Parts.of(tmp_path))
     assert (found.edges, found.counts) == ([2, 3, 4, 5, 6, 7, 8, 16], [2, 1, 0, 0, 0, 0, 1])
 
