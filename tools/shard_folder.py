@@ -1,4 +1,4 @@
-"""New folders made from shard sets: the set to read, the fields to keep, and files published all or none."""
+"""Create folders for new shard sets and exports: all files are published, or none."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from clozeline.pipeline.shards.store import as_url, local_path
 
-_CARRIED: Final = (
+_COPIED_FIELDS: Final = (
     "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
 )  # fmt: skip
-_LAST: Final = ("manifest.json", "export.json")
-"""files that are written last: a folder with one of them is finished"""
+_WRITTEN_LAST: Final = ("manifest.json", "export.json")
+"""a folder with one of these files is finished"""
 
 
-def here(path: Path) -> Path:
-    """Return a path on this machine, which may be given as `file:` URL; ConfigurationError for a URL of a store."""
+def local_folder(path: Path) -> Path:
+    """Return the local path of a path or `file:` URL; refuse the URL of a remote store."""
     url = as_url(path)
     if url is not None:
-        raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
+        raise ConfigurationError(f"{url}: expected a local folder; copy the set here first")
     return local_path(path)
 
 
-def open_files(path: Path) -> ShardSet:
-    """Open a set whose shards are files of this machine."""
-    return open_shards(here(path))
+def open_local(path: Path) -> ShardSet:
+    """Open a set whose shards are local files."""
+    return open_shards(local_folder(path))
 
 
-def carried(manifest: Manifest) -> dict[str, Any]:
-    """Return the arguments of `write_manifest` that describe the rows, not how they are stored."""
+def row_fields(manifest: Manifest) -> dict[str, Any]:
+    """Return the arguments of `write_manifest` that describe rows rather than their storage."""
     plain = manifest.model_dump(mode="json")
-    return {key: plain[key] for key in _CARRIED}
+    return {key: plain[key] for key in _COPIED_FIELDS}
 
 
 @contextmanager
 def new_files(folder: Path) -> Iterator[Output]:
-    """Publish files in a folder: all, or none. An error or an interrupt removes the files published so far.
+    """Publish files in a folder, all or none: an error or interrupt removes the files published so far.
 
     A killed process leaves files, but never the one that is written last; the next run replaces them.
 
     Raises:
-        ConfigurationError: the folder holds a finished set or export already, or is a file.
+        ConfigurationError: the folder already holds a finished set or export, or is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"--output {folder}: expected a folder, got a file")
-    for last in _LAST:
+    for last in _WRITTEN_LAST:
         if (folder / last).exists():
             what = "an export" if last == "export.json" else "a shard set"
             raise ConfigurationError(f"--output {folder}: holds {what} already; choose another folder")
@@ -70,11 +70,11 @@ def new_files(folder: Path) -> Iterator[Output]:
 
 
 def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the entries of `quarantine.json` for a copy whose shards have other names.
+    """Return the entries of `quarantine.json` for a copy whose shards are renamed.
 
     Args:
         shards: the set; blocks keep their numbers in the copy.
-        names: new name of each shard by its number.
+        names: new name of each shard, by shard number.
     """
     if not shards.quarantined:
         return []
@@ -85,7 +85,7 @@ def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[
 
 
 def write_quarantine(target: Output, entries: list[dict[str, Any]]) -> None:
-    """Write `quarantine.json`, before the manifest so that no reader misses it, over what a killed process left."""
+    """Write `quarantine.json` before the manifest, so that every reader sees it, replacing a killed process's file."""
     (target.folder / QUARANTINE).unlink(missing_ok=True)
     if entries:
         publish_quarantine(target.folder, entries)

@@ -68,7 +68,7 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, opti
     assert "expected a path, got nothing" in capsys.readouterr().err
     if tool is not export_webdataset:
         assert tool.main(["s3://bucket/set", "--output", str(tmp_path / "out"), *options]) == 64
-        assert "s3://bucket/set: expected a folder of this machine" in capsys.readouterr().err
+        assert "s3://bucket/set: expected a local folder" in capsys.readouterr().err
 
 
 def test_quarantine_is_kept(tmp_path):
@@ -106,5 +106,5 @@ def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
         file.write(b"damage")
     assert export_webdataset.main([str(source.path), "--output", str(tmp_path / "out")]) == 0
     assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
-    assert "4 in quarantine left out" in out
+    assert "4 in quarantine dropped" in out
     assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4

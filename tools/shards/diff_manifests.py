@@ -1,7 +1,7 @@
 """Compare two shard sets: `clozeline diff-manifests MANIFEST MANIFEST`.
 
-Compared are schema, tokenizer, objective with its options, counts, settings, and the hash of every shard. Exit code 0:
-equal, whatever their parents and configurations; 1: different; 64, 65 and 74 as for every command.
+Schema, tokenizer, objective with its options, counts, settings and the hash of every shard are compared. Exit code 0:
+equal, apart from parents and configurations; 1: different; 64, 65 and 74 as for every command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clozeline.command import Terminal
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.command import Arguments, counted, natural, run_tool, some_path
-from clozeline.tools.shard_folder import here
+from clozeline.tools.shard_folder import local_folder
 from clozeline.tools.shards.viewer.rendering import print_view
 
 _ABSENT: Final = "absent"
@@ -24,7 +24,7 @@ _NOT_COMPARED: Final = {"checksum", "code"}
 _NAMED: Final = {"columns": "name", "shards": "path", "parents": "name"}
 """lists whose items are matched by one of their keys, not by their order"""
 _PROVENANCE: Final = {"parents", "config"}
-"""fields that are shown, but do not make sets different"""
+"""fields that are shown but do not make sets different"""
 _SHOWN: Final = 120
 _DIGITS: Final = 16
 
@@ -43,8 +43,8 @@ class Difference(NamedTuple):
 
 
 def differences(left: Manifest, right: Manifest) -> list[Difference]:
-    """Return the fields that differ, in the order of the manifest."""
-    plain = [_named(manifest.model_dump(mode="json")) for manifest in (left, right)]
+    """Return the fields that differ, in manifest order."""
+    plain = [_index_lists_by_key(manifest.model_dump(mode="json")) for manifest in (left, right)]
     return [
         difference
         for field in plain[0]
@@ -53,11 +53,11 @@ def differences(left: Manifest, right: Manifest) -> list[Difference]:
     ]
 
 
-def _named(plain: dict[str, Any]) -> dict[str, Any]:
+def _index_lists_by_key(plain: dict[str, Any]) -> dict[str, Any]:
     for field, key in _NAMED.items():
         items: dict[str, Any] = {}
         for item in plain[field]:
-            name = item.pop(key)  # parents may share one
+            name = item.pop(key)  # several parents may have the same name
             items[name if name not in items else f"{name} ({len(items)})"] = item
         plain[field] = items
     return plain
@@ -75,7 +75,6 @@ def _compare(field: str, left: Any, right: Any) -> Iterator[Difference]:
 
 
 def _short(value: Any) -> str:
-    """Return a value as short text; of a hash, its first digits."""
     if isinstance(value, Mapping):
         text = ", ".join(f"{name} {_short(item)}" for name, item in value.items())
     elif re.fullmatch(r"[0-9a-f]{64}", str(value)):
@@ -90,30 +89,30 @@ def _short(value: Any) -> str:
 
 
 def _verdict(left: Manifest, right: Manifest) -> str:
-    """Return what the difference means for a run."""
+    """Say what the difference means for a run."""
     if left.digest == right.digest:
         return "same digest: a run can continue with either"
-    if _repacked(left, right) or _repacked(right, left):
-        order = "the same" if left.block_rows == right.block_rows else "another one, since blocks have another size"
+    if _is_repacked(left, right) or _is_repacked(right, left):
+        order = "the same" if left.block_rows == right.block_rows else "different, because blocks have another size"
         return f"another digest, but one is the other repacked: the same rows; the order of the stream is {order}"
-    shapes = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
+    shapes = [(manifest.name, manifest.totals.samples, manifest.block_rows) for manifest in (left, right)]
     if shapes[0] == shapes[1]:
         return "another digest, but same name, rows and block size: a stream reads the rows in the same order"
     return "another digest and another order of the stream: another data set"
 
 
-def _repacked(new: Manifest, old: Manifest) -> bool:
+def _is_repacked(new: Manifest, old: Manifest) -> bool:
     return any(parent.role == "repacked" and parent.digest == old.digest for parent in new.parents)
 
 
-def _view(left: Manifest, right: Manifest, found: Sequence[Difference], limit: int) -> View:
-    rows = [one for one in found if one.root not in _NAMED]
+def _view(left: Manifest, right: Manifest, differences_found: Sequence[Difference], limit: int) -> View:
+    rows = [difference for difference in differences_found if difference.root not in _NAMED]
     for root in _NAMED:
-        mine = [one for one in found if one.root == root]
-        rows += mine[:limit]
-        if len(mine) > limit:
-            rows.append(Difference(f"{root}: {len(mine) - limit:,} more", "", ""))
-    title = f"{left.name} · {right.name}: {counted(len(found), 'difference')}"
+        in_list = [difference for difference in differences_found if difference.root == root]
+        rows += in_list[:limit]
+        if len(in_list) > limit:
+            rows.append(Difference(f"{root}: {len(in_list) - limit:,} more", "", ""))
+    title = f"{left.name} · {right.name}: {counted(len(differences_found), 'difference')}"
     return View(title, (Sheet("differences", ("field", "first", "second"), tuple(tuple(row) for row in rows)),))
 
 
@@ -125,11 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=natural, default=20, metavar="N", help="shards and columns listed (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:
-        left, right = Manifest.load(here(options.first)), Manifest.load(here(options.second))
-        found = differences(left, right)
-        different = any(one.root not in _PROVENANCE for one in found)
-        if found:
-            print_view(_view(left, right, found, options.most), Terminal())
+        left, right = Manifest.load(local_folder(options.first)), Manifest.load(local_folder(options.second))
+        differences_found = differences(left, right)
+        different = any(difference.root not in _PROVENANCE for difference in differences_found)
+        if differences_found:
+            print_view(_view(left, right, differences_found, options.most), Terminal())
         if not different:
             rows, shards = counted(left.totals.samples, "row"), counted(left.totals.shards, "shard")
             print(f"equal: {left.name}, {rows} in {shards}")

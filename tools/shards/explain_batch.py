@@ -1,7 +1,7 @@
 """Show the rows of a training batch: `clozeline explain-batch --run DIR --step N`, or with `--samples N`.
 
-For every row of a global batch, past or future: sample, variant, where it is stored, document and its source, and the
-decoded text. Nothing needs to have been trained: `clozeline explain-batch MANIFEST --seed S --global-batch G`.
+For every row of a global batch, past or future: sample, variant, storage location, document with its source, and the
+decoded text. No training run is needed: `clozeline explain-batch MANIFEST --seed S --global-batch G`.
 """
 
 from __future__ import annotations
@@ -44,72 +44,72 @@ _ANSWERS: Final = ("label", "target")
 def explain(
     feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64, tokenizer: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Return the rows of the global batch at a position, as plain data; a filler row has no sample.
+    """Return the rows of the global batch at a stream position as plain data; a filler row has no sample.
 
     Args:
-        feed: what is read.
-        samples: position at which the batch begins.
+        feed: sets and their reading order.
+        samples: stream position at which the batch starts.
         lane: only rows of this lane; None: all.
-        tokens: limit of the decoded tokens of a text.
-        tokenizer: its folder, or a set or output folder that has it; default: the one found above each set; ids are
-            given where there is none.
-
-    Raises:
-        ClozelineError: no batch begins there, or a block is damaged.
+        tokens: decoded tokens per text.
+        tokenizer: its folder, or a set or output folder that has it; default: the one found above each set; without
+            one, ids are shown.
     """
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"--lane {lane}: expected a lane below {feed.lanes}")
-    visits = [(place, visit) for place, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
-    found: dict[int, dict[str, Any]] = {}
+    visits = [(position, visit) for position, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
+    facts_by_position: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
-        mine = [(place, visit) for place, visit in visits if visit.source == source]
-        stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, skip=feed.skip)
+        of_set = [(position, visit) for position, visit in visits if visit.source == source]
+        stored, unread = _read_rows(shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip)
         documents, partners = documents_of(shards, stored), partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
-        delivered, task = _delivered(feed, source), facts_of(shards.manifest)
-        for place, visit in mine:
-            facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
+        read_row, task = _row_reader(feed, source), facts_of(shards.manifest)
+        for position, visit in of_set:
+            facts: dict[str, Any] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
                 facts |= stored_at(shards, *visit.stored)
             if visit.stored in stored:
-                row, skipped = delivered(stored[visit.stored], visit.epoch)
-                facts |= _identity(row, documents[visit.stored]) | partners.get(visit.stored, {})
-                shown = {**_numbers(row), **answer_of(task, row), **dict(_texts(row, pieces, tokens))}
+                row, skipped = read_row(stored[visit.stored], visit.epoch)
+                facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
+                shown = {**_read_numbers(row), **answer_of(task, row), **dict(_decode_texts(row, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
-                facts["filler"] = lost[visit.stored[0]]
-            found[place] = facts
-    return [found[place] for place, _ in visits]
+                facts["filler"] = unread[visit.stored[0]]
+            facts_by_position[position] = facts
+    return [facts_by_position[position] for position, _ in visits]
 
 
-def _read(shards: ShardSet, stored: Collection[BlockRow], *, skip: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
-    """Return single rows by block and row, and the reasons of blocks that are not read; read every block once."""
-    found: dict[BlockRow, Rows] = {}
-    lost: dict[int, str] = {}
+def _read_rows(
+    shards: ShardSet, stored: Collection[BlockRow], *, skip: bool
+) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
+    """Return single rows by (block, row), and the reasons why blocks are not read; each block is read once."""
+    rows_read: dict[BlockRow, Rows] = {}
+    unread: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
         if block in shards.quarantined:
-            lost[block] = "its block is in quarantine"
+            unread[block] = "its block is in quarantine"
             continue
         try:
             rows = shards.read_block(block)
         except DamagedBlock as error:
             if not skip:
                 raise
-            lost[block] = f"its block is skipped: {error}"
+            unread[block] = f"its block is skipped: {error}"
             continue
-        numbers = {row for its_block, row in stored if its_block == block}
-        found |= {(block, number): rows.take(np.array([number])) for number in numbers}  # copies: the block can go
-    return found, lost
+        row_numbers = {row for its_block, row in stored if its_block == block}
+        # copies, so that the block can be freed
+        rows_read |= {(block, number): rows.take(np.array([number])) for number in row_numbers}
+    return rows_read, unread
 
 
-def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
-    """Return a stored row as the stream gives it in an epoch, and the reason if it is left out."""
+def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
+    """Return a function that gives a stored row as the stream delivers it in an epoch, and the reason for a filler."""
     corruption = feed.reading.inputs[source].corruption
     if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")
 
-    def corrupted(rows: Rows, epoch: int) -> tuple[Row, str]:
+    def corrupt(rows: Rows, epoch: int) -> tuple[Row, str]:
         variants = np.array([epoch % VARIANTS], np.uint16)
         examples, skips = corruption(rows, variants)
         if skips[0]:
@@ -117,11 +117,11 @@ def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]
             return Rows({**rows.fixed, "variant": variants}, rows.columns).row(0), skipped
         return examples.row(0), ""
 
-    return corrupted
+    return corrupt
 
 
-def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Describe a row. Further documents begin in it; `documents` counts all of them, also those without a name."""
+def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Describe a row: its first document, the `others` that start in it, and how many `documents` there are in all."""
     fixed, starts = row.fixed, row.columns.get("document_starts", ())
     return {
         "sample": f"{int(fixed['uid']):016x}",
@@ -134,13 +134,13 @@ def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _numbers(row: Row) -> dict[str, int]:
-    """Return the columns with one number in every row."""
+def _read_numbers(row: Row) -> dict[str, int]:
+    """Return the columns that hold one number in this row."""
     return {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
 
 
-def _texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
-    """Yield the decoded columns, labels one by one; ids where the tokenizer is not found."""
+def _decode_texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
+    """Yield the decoded columns, labels one by one; ids without a tokenizer."""
     for name in _TEXTS:
         if name in row.columns:
             ids = row.columns[name][:limit].tolist()
@@ -153,8 +153,7 @@ def _texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, s
             yield name, text + (" …" if len(row.columns[name]) > limit else "")
 
 
-def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show a row."""
+def _format_row(facts: dict[str, Any]) -> Iterator[str]:
     head = f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}"
     if "shard" not in facts:
         yield f"{head}: filler row, weight 0"
@@ -179,7 +178,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
             yield f"       {name}: {facts[name]}"
 
 
-def _position(options: argparse.Namespace, feed: Feed) -> int:
+def _batch_position(options: argparse.Namespace, feed: Feed) -> int:
     if (options.samples is None) == (options.step is None):
         raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
     samples: int = options.samples if options.step is None else feed.samples(options.step)
@@ -193,27 +192,22 @@ def _title(feed: Feed, samples: int) -> str:
     return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"
 
 
-def _tokenizer_of(run: Path | None) -> Path | None:
-    """Return the tokenizer in a run directory; None where there is none: it is looked for above the sets."""
-    folder = None if run is None else run / TOKENIZER_FOLDER
-    return folder if folder is not None and folder.is_dir() else None
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
-    parser.add_argument("--samples", type=natural, metavar="N", help="the batch that begins after N samples")
+    parser.add_argument("--samples", type=natural, metavar="N", help="the batch that starts after N samples")
     parser.add_argument("--step", type=positive, metavar="N", help="the batch of training step N, counted from 1")
     parser.add_argument("--lane", type=natural, metavar="L", help="only rows of this lane")
-    parser.add_argument("--tokens", type=positive, default=64, metavar="N", help="tokens of a text (%(default)s)")
+    parser.add_argument("--tokens", type=positive, default=64, metavar="N", help="tokens shown per text (%(default)s)")
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per row")
 
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
-        samples = _position(options, feed)
-        tokenizer = options.tokenizer or _tokenizer_of(options.run)
+        samples = _batch_position(options, feed)
+        recorded = None if options.run is None else options.run / TOKENIZER_FOLDER  # else looked for above the sets
+        tokenizer = options.tokenizer or (recorded if recorded is not None and recorded.is_dir() else None)
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
         for shards in feed.sets:
             if find_pieces(shards, tokenizer) is None:
@@ -222,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.json:
             print(_title(feed, samples))
         for facts in rows:
-            print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_lines(facts)))
+            print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
         return 0
 
     return run_tool(parser, arguments, action)

@@ -1,8 +1,8 @@
 """Write a shard set as per-sample tars: `clozeline export-webdataset MANIFEST --output DIR [--rows N]`.
 
 Each row becomes `{uid}-{variant}.COLUMN.npy` for its list columns and `{uid}-{variant}.json` for its source, as plain
-WebDataset readers expect. Rows of blocks in quarantine are left out. The tars are much larger than the set and slower
-to read: use them only with loaders that need this form.
+WebDataset readers expect. Rows of quarantined blocks are dropped. The tars are much larger and slower to read than the
+set: use them only with loaders that need this format.
 """
 
 from __future__ import annotations
@@ -32,15 +32,12 @@ _CHECKSUM: Final = slice(148, 155)
 
 
 def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
-    """Write the tars, and last `export.json`, which names the set and every tar; return its content.
+    """Write the tars, then `export.json`, which names the set and every tar; return its content.
 
     Args:
         path: manifest of the set, or its folder.
         output: folder of the tars.
-        rows: rows of a tar; only the last may have fewer.
-
-    Raises:
-        ClozelineError: the set is damaged, consecutive rows have one key, or the folder holds an export or a set.
+        rows: rows per tar; the last may have fewer.
     """
     shards = open_shards(path)
     blocks = readable_blocks(shards)
@@ -50,33 +47,32 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
     with new_files(output) as target:
         for number in range(count):
             with target.file(f"samples-{number:05d}-of-{count:05d}.tar") as temporary, temporary.open("wb") as archive:
-                _write(archive, islice(source, rows), shards.manifest)
+                _write_rows(archive, islice(source, rows), shards.manifest)
         facts = {"name": shards.manifest.name, "digest": shards.digest, "rows": total, "files": target.files}
         facts["rows_in_quarantine"] = len(shards) - total
         publish_json(output / "export.json", facts)
     return facts
 
 
-def _write(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
-    """Append the members of each row, and the end of the archive."""
-    before = ""
+def _write_rows(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
+    previous_key = ""
     for row in source:
-        key = _key(row)
-        if key == before:  # readers would join both to one sample
+        key = _sample_key(row)
+        if key == previous_key:  # readers would join both to one sample
             raise IntegrityError(
                 f"two consecutive rows have the key {key}; check the set with clozeline validate-shards"
             )
         parts: list[bytes] = []
         for name, values in row.columns.items():
             parts += _member(key, f".{name}.npy", _npy_header(values.dtype.str, len(values)) + values.tobytes())
-        archive.write(b"".join([*parts, *_member(key, ".json", _json(row, manifest))]))
-        before = key
+        archive.write(b"".join([*parts, *_member(key, ".json", _source_json(row, manifest))]))
+        previous_key = key
     archive.write(bytes(2 * tarfile.BLOCKSIZE))
     archive.write(bytes(-archive.tell() % tarfile.RECORDSIZE))
 
 
 def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return header, content and padding of a member, without time or owner: the bytes depend on the rows alone."""
+    """Return header, content and padding of a member; no time or owner, so the bytes depend only on the rows."""
     plain, others = _tar_header(len(key), suffix, len(content))
     name = key.encode()
     header = b"%b%b%06o\0%b" % (name, plain[len(key) : _CHECKSUM.start], others + sum(name), plain[_CHECKSUM.stop :])
@@ -85,29 +81,29 @@ def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]
 
 @lru_cache(maxsize=1 << 16)
 def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
-    """Return a header that lacks only key and checksum, and the sum of its other bytes."""
+    """Return a header without key and checksum, and the sum of its other bytes."""
     entry = tarfile.TarInfo("0" * key_length + suffix)
     entry.size = size
-    plain = entry.tobuf(tarfile.USTAR_FORMAT)
-    return plain, int(plain[_CHECKSUM].rstrip(b"\0"), 8) - key_length * ord("0")
+    header = entry.tobuf(tarfile.USTAR_FORMAT)
+    return header, int(header[_CHECKSUM].rstrip(b"\0"), 8) - key_length * ord("0")
 
 
 @lru_cache(maxsize=1 << 16)
 def _npy_header(dtype: str, length: int) -> bytes:
-    """Return the header of an NPY file of one dimension."""
+    """Return the header of a one-dimensional NPY file."""
     memory = io.BytesIO()
     np.lib.format.write_array_header_1_0(memory, {"descr": dtype, "fortran_order": False, "shape": (length,)})
     return memory.getvalue()
 
 
-def _key(row: Row) -> str:
+def _sample_key(row: Row) -> str:
     if "uid" in row.fixed:
         return f"{int(row.fixed['uid']):016x}-{int(row.fixed['variant'])}"
     return str(row.fixed["document_uid"].tobytes().hex())
 
 
-def _json(row: Row, manifest: Manifest) -> bytes:
-    """Return the fixed columns as JSON for people: uids in hexadecimal, codes by name."""
+def _source_json(row: Row, manifest: Manifest) -> bytes:
+    """Return the fixed columns as readable JSON: uids in hexadecimal, codes by name."""
     facts: dict[str, Any] = {name: int(value) for name, value in row.fixed.items() if name != "document_uid"}
     facts["document_uid"] = row.fixed["document_uid"].tobytes().hex()
     if "uid" in facts:
@@ -123,14 +119,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the tars")
-    parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows of a tar (%(default)s)")
+    parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows per tar (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:
-        made = export(options.manifest, options.output, options.rows)
-        size = sum(facts["bytes"] for facts in made["files"].values())
-        quarantined = f"; {made['rows_in_quarantine']:,} in quarantine left out" if made["rows_in_quarantine"] else ""
-        files = counted(len(made["files"]), "tar")
-        print(f"{options.output}: {counted(made['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
+        content = export(options.manifest, options.output, options.rows)
+        size = sum(facts["bytes"] for facts in content["files"].values())
+        quarantined = (
+            f"; {content['rows_in_quarantine']:,} in quarantine dropped" if content["rows_in_quarantine"] else ""
+        )
+        files = counted(len(content["files"]), "tar")
+        print(f"{options.output}: {counted(content['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
         return 0
 
     return run_tool(parser, arguments, action)

@@ -1,8 +1,8 @@
 """Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
 
-It prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated; sentinels beside their
-spans; the source of the row; and the sizes of the set. Token, sample and example sets, in both containers. Where no
-folder above the set has its tokenizer, ids are shown.
+Prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated, the sentinels with their
+spans, the source of the row, and the sizes of the set. Reads token, sample and example sets in both containers. Without
+a tokenizer above the set, ids are shown.
 """
 
 from __future__ import annotations
@@ -34,35 +34,37 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     """Return the view of one row.
 
     Args:
-        path: manifest, its folder, or one shard next to it.
-        sample: number of the row in the set, or in the shard that `path` names.
-        tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; ids are
-            shown where there is none.
-        limit: tokens of a passage that are shown.
-
-    Raises:
-        ClozelineError: there is no such set or row, no such tokenizer at the named path, or the block is damaged.
+        path: manifest, its folder, or a shard next to the manifest.
+        sample: row in the set, or in the shard that `path` names.
+        tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; without
+            one, ids are shown.
+        limit: tokens shown per passage.
     """
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
-    block, number = shards.locate(first + sample)
-    row = shards.read_block(block).row(number)
-    show = find_pieces(shards, tokenizer, limit)
-    if show is None:
+    block, in_block = shards.locate(first + sample)
+    row = shards.read_block(block).row(in_block)
+    pieces = find_pieces(shards, tokenizer, limit)
+    if pieces is None:
         sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
-        show = id_pieces(shards, limit)
+        pieces = id_pieces(shards, limit)
     objective = shards.manifest.objective
     task = facts_of(shards.manifest)
-    restored = [] if objective is None or task is not None else _restored(objective, row, show)
-    answers = [Sheet("what the row asks for", (), tuple(answer.items())) for answer in [answer_of(task, row)] if answer]
-    sheets = [origin_sheet(shards, block, number, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
+    restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
+    answer = answer_of(task, row)
+    answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
+    sheets = [
+        origin_sheet(shards, block, in_block, row),
+        set_sheet(shards.manifest),
+        column_sheet(shards.manifest, row),
+    ]
     title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
-    return View(title, (*row_parts(show, row), *restored, *answers, *sheets))
+    return View(title, (*row_parts(pieces, row), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
-    """Return the set, the number of the first row that `path` names, and the number of rows."""
+    """Return the set, the first row that `path` refers to, and the number of rows."""
     if path.suffix not in (".arrow", ".tar"):
         shards = open_shards(path)
         return shards, 0, len(shards)
@@ -72,17 +74,17 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
         some = ", ".join(names[:3])
         raise ConfigurationError(f"{path}: the manifest next to it names no such shard; it has {some} …")
     number = names.index(path.name)
-    before = sum(shard.rows for shard in shards.manifest.shards[:number])
-    return shards, before, shards.manifest.shards[number].rows
+    first = sum(shard.rows for shard in shards.manifest.shards[:number])
+    return shards, first, shards.manifest.shards[number].rows
 
 
-def _restored(facts: ObjectiveFacts, row: Row, show: Pieces) -> Parts:
-    """Return the original that the objective gives back, or why it cannot."""
+def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
+    """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        objective = stored_objective(facts, show.vocabulary)
+        objective = stored_objective(facts, pieces.vocabulary)
         if not objective.invertible:
             return []
-        return [show.passage("restored by the objective", objective.uncorrupt(row))]
+        return [pieces.passage("restored by the objective", objective.uncorrupt(row))]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 
@@ -96,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
     )
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a web page, too")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument(
-        "--tokens", type=positive, default=1024, metavar="N", help="tokens of a passage that are shown (%(default)s)"
+        "--tokens", type=positive, default=1024, metavar="N", help="tokens shown per passage (%(default)s)"
     )
 
     def action(options: argparse.Namespace) -> int:

@@ -1,10 +1,9 @@
 """Join shard sets into one: `clozeline merge-manifests MANIFEST MANIFEST ... --output DIR --name NAME`.
 
-The shards do not change. Each is read once to compare its hash, then linked under a new name, or copied if the file
-system has no links. One manifest lists them all, in the order of the sets given. The meaning of rows must be the same
-in all sets, and a sample should be in one of them only: sets with a common shard are refused, and so is a set beside
-its own repacked or merged copy. To keep examples and samples in step, merge the example sets and their sample sets in
-the same order.
+The shards do not change: each is read once to verify its hash, then linked under a new name, or copied if the file
+system has no links. One manifest lists them all, in the order given. Rows must mean the same in all sets, and a sample
+should be in only one of them: sets that share a shard are refused, and so is a set together with its own repacked or
+merged copy. To keep examples aligned with samples, merge the example sets and their sample sets in the same order.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, writ
 from clozeline.pipeline.shards.layout import shard_name
 from clozeline.tools.command import Arguments, counted, run_tool, some_path
 from clozeline.tools.shard_folder import (
-    carried,
     new_files,
-    open_files,
+    open_local,
     quarantine_entries,
+    row_fields,
     write_quarantine,
 )
 from clozeline.tools.shards.diff_manifests import differences
@@ -40,97 +39,91 @@ _REPACKED: Final = {"block_rows", "container", "compression"}
 
 
 def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False) -> Manifest:
-    """Join sets; return the new manifest.
+    """Merge sets and return the new manifest.
 
     Args:
         paths: manifests, or their folders, in order.
         output: folder of the new set.
-        name: name of the new set, which decides the order of its stream.
+        name: name of the new set, which determines the order of its stream.
         copy: copy shards instead of linking them.
-
-    Raises:
-        ConfigurationError: the sets do not belong together; the message names the field.
-        ClozelineError: a set is damaged, or the folder holds one already.
     """
     if not name:
         raise ConfigurationError("--name: expected the name of the new set, got nothing")
-    sets = [open_files(path) for path in paths]
-    _check(sets)
+    sets = [open_local(path) for path in paths]
+    _require_compatible(sets)
     first, manifests = sets[0].manifest, [shards.manifest for shards in sets]
     members = [(shards, number) for shards in sets for number in range(len(shards.manifest.shards))]
-    ordered = sorted(members, key=lambda member: _variant(*member))  # stable: sets in their order within a variant
+    ordered = sorted(members, key=lambda member: _variant_of(*member))  # stable: keeps the order of sets per variant
     names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
     with new_files(output) as target:
         for (shards, old), new in zip(ordered, names, strict=True):
             shards.verify_shard(old)
             _link_or_copy(shards.shard_path(old), target, new, copy=copy)
-        write_quarantine(target, _quarantined(sets, ordered, names))
-        fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}
+        write_quarantine(target, _merge_quarantines(sets, ordered, names))
+        fields = row_fields(first) | {"config": {"merged": [_describe_origin(manifest) for manifest in manifests]}}
         return write_manifest(
             output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
             codec=first.compression.codec, level=first.compression.level or 3, output=target,
-            shards=[_info(shards, old, new) for (shards, old), new in zip(ordered, names, strict=True)],
-            totals=_totals(manifests),
-            parents=[{"name": one.name, "digest": one.digest, "role": "merged"} for one in manifests], **fields,
+            shards=[_shard_info(shards, old, new) for (shards, old), new in zip(ordered, names, strict=True)],
+            totals=_sum_tables(manifests),
+            parents=[{"name": old.name, "digest": old.digest, "role": "merged"} for old in manifests], **fields,
         )  # fmt: skip
 
 
-def _check(sets: Sequence[ShardSet]) -> None:
-    first = sets[0]
-    if first.manifest.kind == "tokens":
-        raise ConfigurationError(f"{first.path}: token sets have tables of documents beside them; merge sample sets")
+def _require_compatible(sets: Sequence[ShardSet]) -> None:
+    reference = sets[0]
+    if reference.manifest.kind == "tokens":
+        raise ConfigurationError(f"{reference.path}: token sets come with document tables; merge sample sets instead")
     for shards in sets:
-        for one in differences(first.manifest, shards.manifest):
-            if one.root in _SAME:
-                hint = "; clozeline repack-shards makes them equal" if one.root in _REPACKED else ""
+        for difference in differences(reference.manifest, shards.manifest):
+            if difference.root in _SAME:
+                hint = "; clozeline repack-shards makes them equal" if difference.root in _REPACKED else ""
                 raise ConfigurationError(
-                    f"{shards.path}: {one.field}: expected {one.left} as in {first.path}, got {one.right}{hint}"
+                    f"{shards.path}: {difference.field}: expected {difference.left} as in {reference.path}, got "
+                    f"{difference.right}{hint}"
                 )
         if len(shards.manifest.shards) % shards.manifest.variants:
             raise ConfigurationError(
                 f"{shards.path}: {len(shards.manifest.shards)} shards cannot hold {shards.manifest.variants} variants"
             )
-    _check_common(sets)
+    _refuse_overlap(sets)
 
 
-def _check_common(sets: Sequence[ShardSet]) -> None:
-    """Refuse sets that hold the same rows, as far as manifests show."""
+def _refuse_overlap(sets: Sequence[ShardSet]) -> None:
+    """Refuse sets that share rows, as far as their manifests show."""
     digests: dict[str, Path] = {}
     shas: dict[str, Path] = {}
     for shards in sets:
         origins = {parent.digest for parent in shards.manifest.parents if parent.role in ("repacked", "merged")}
-        mine = {facts.sha256 for facts in shards.manifest.shards if facts.rows}
-        for known, found in ((digests, {shards.digest, *origins}), (shas, mine)):
-            for one in found & known.keys():
+        shard_hashes = {facts.sha256 for facts in shards.manifest.shards if facts.rows}
+        for seen, digests_found in ((digests, {shards.digest, *origins}), (shas, shard_hashes)):
+            for digest in digests_found & seen.keys():
                 raise ConfigurationError(
-                    f"{shards.path}: holds rows of {known[one]} again; name only one of them, or each row would be "
+                    f"{shards.path}: holds rows of {seen[digest]} again; name only one of them, or each row would be "
                     "read twice an epoch"
                 )
-            known |= dict.fromkeys(found, shards.path)
+            seen |= dict.fromkeys(digests_found, shards.path)
 
 
-def _variant(shards: ShardSet, shard: int) -> int:
-    """Return the variant that a shard holds: shard v * K + k has variant v."""
+def _variant_of(shards: ShardSet, shard: int) -> int:
+    """Return the variant of a shard: shard v * K + k holds variant v."""
     return shard * shards.manifest.variants // len(shards.manifest.shards)
 
 
-def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
-    """Return the record of a shard under its new name.
-
-    The manifest has tokens, longest row and largest block of the whole set only; the first shard gets its tokens.
-    """
+def _shard_info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
+    """Return the record of a shard under its new name; the first shard gets all tokens, which only sets record."""
     facts, index, manifest = shards.manifest.shards[shard], shards.index, shards.manifest
     blocks = tuple(
         Block(int(index.offset[at]), int(index.length[at]), int(index.rows[at]), index.xxh3[at].tobytes())
         for at in blocks_of(shards, shard)
     )
     tokens = manifest.totals.tokens if shard == 0 else 0
-    whole = (tokens, manifest.max_length, manifest.max_block_bytes)
-    return ShardInfo(name, facts.bytes, facts.sha256, facts.rows, blocks, *whole)
+    set_figures = (tokens, manifest.max_length, manifest.max_block_bytes)
+    return ShardInfo(name, facts.bytes, facts.sha256, facts.rows, blocks, *set_figures)
 
 
 def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> None:
-    """Link or copy a file, over one that a killed process left."""
+    """Link or copy a file, replacing one that a killed process left."""
     path = target.folder / name
     if not copy:
         target.folder.mkdir(parents=True, exist_ok=True)
@@ -145,10 +138,10 @@ def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> Non
     target.files[name] = {}
 
 
-def _quarantined(
+def _merge_quarantines(
     sets: Sequence[ShardSet], ordered: Sequence[tuple[ShardSet, int]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the entries of the quarantines of all sets, with the new names of shards."""
+    """Return the quarantine entries of all sets, with the new shard names."""
     return [
         entry
         for shards in sets
@@ -158,8 +151,8 @@ def _quarantined(
     ]
 
 
-def _totals(manifests: Sequence[Manifest]) -> dict[str, Any]:
-    """Return the sums of the tables, without a table that one of the sets lacks: its sum would be wrong."""
+def _sum_tables(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """Return the summed tables; a table that one of the sets lacks is dropped, because its sum would be wrong."""
     totals: dict[str, Any] = {"skipped": {}}
     for manifest in manifests:
         add_counts(totals, {"skipped": manifest.totals.skipped})
@@ -172,7 +165,7 @@ def _totals(manifests: Sequence[Manifest]) -> dict[str, Any]:
     return totals
 
 
-def _origin(manifest: Manifest) -> dict[str, Any]:
+def _describe_origin(manifest: Manifest) -> dict[str, Any]:
     return {"name": manifest.name, "seed": manifest.seed, "config": manifest.config}
 
 

@@ -1,8 +1,8 @@
 """Put unreadable blocks in quarantine: `clozeline quarantine-blocks MANIFEST`.
 
-Every block of the set is read. Damaged blocks are added to `quarantine.json` beside the manifest; of a shard that is
-missing or has another size, every block. The stream delivers filler rows instead of them and does not read them:
-neither the order nor the digest of the set changes.
+Reads every block of the set. Damaged blocks are added to `quarantine.json` next to the manifest, and so is every block
+of a shard that is missing or has the wrong size. The stream delivers filler rows instead of them: neither the order nor
+the digest of the set changes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
 from clozeline.tools.command import Arguments, counted, run_tool, some_path
-from clozeline.tools.shard_folder import here
+from clozeline.tools.shard_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]
 
 
 def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
-    """Read a whole set; return the entries of the quarantine before, and the new ones.
-
-    Raises:
-        ClozelineError: the set is in a store, or more than its shards is damaged.
-    """
-    path = manifest_path(here(path))
+    """Read an entire set; return the previous quarantine entries and the new ones."""
+    path = manifest_path(local_folder(path))
     manifest = Manifest.load(path)
     overlay = path.parent / QUARANTINE
     before: Entries = []
@@ -35,8 +31,8 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
         raw = overlay.read_bytes()
         read_quarantine(str(overlay), raw, manifest)
         before = entries_of(str(overlay), raw)
-    new = _of_lost_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
-    if new:  # the set does not open without these entries
+    new = _list_missing_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
+    if new:  # the set cannot be opened without these entries
         publish_quarantine(path.parent, before + new)
     shards = open_shards(path)
     for block in range(len(shards.index)):
@@ -53,17 +49,17 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
     return before, new
 
 
-def _of_lost_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
-    """Return every block of the shards whose file is missing or has another size."""
-    found: Entries = []
+def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
+    """Return every block of the shards whose file is missing or has the wrong size."""
+    entries: Entries = []
     for facts in manifest.shards:
         path = folder / facts.path
         size = path.stat().st_size if path.is_file() else None
         if size != facts.bytes:
             reason = "the shard is missing" if size is None else f"the shard has {size} bytes, expected {facts.bytes}"
             blocks = [block for block in range(facts.blocks) if (facts.path, block) not in known]
-            found += [{"shard": facts.path, "block": block, "reason": reason} for block in blocks]
-    return found
+            entries += [{"shard": facts.path, "block": block, "reason": reason} for block in blocks]
+    return entries
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

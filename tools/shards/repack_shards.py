@@ -1,8 +1,7 @@
-"""Write a shard set again in another form: `clozeline repack-shards MANIFEST --output DIR [--container tar]`.
+"""Rewrite a shard set in another container or compression: `clozeline repack-shards MANIFEST --output DIR`.
 
-Container, compression and the number of rows of a block may change. Rows, their order, the set's name and the blocks in
-quarantine stay. A stream over the new set gives the same batches, unless the number of rows of a block changed, on
-which the order depends.
+Container, compression and rows per block may change. Rows, their order, the set's name and the quarantined blocks stay.
+A stream over the new set gives the same batches, unless the rows per block changed, because the order depends on them.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manif
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
 from clozeline.tools.shard_folder import (
-    carried,
     new_files,
-    open_files,
+    open_local,
     quarantine_entries,
+    row_fields,
     write_quarantine,
 )
 from clozeline.tools.shards.provenance.row_search import blocks_of
@@ -33,12 +32,12 @@ from clozeline.tools.shards.provenance.row_search import blocks_of
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""
 _MAX_ROWS: Final = 65536
-"""largest number of rows of a block, as in recipes"""
+"""largest number of rows per block, as in recipes"""
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form in which a set is stored."""
+    """How a set is stored."""
 
     container: Literal["arrow", "tar"]
     codec: Literal["none", "zstd"]
@@ -53,11 +52,7 @@ def form_of(
     level: int | None = None,
     block_rows: int | None = None,
 ) -> Form:
-    """Return the form of a set, with the given values instead of its own.
-
-    Raises:
-        ConfigurationError: a level without zstd, or too many rows.
-    """
+    """Return the storage format of a set, with some values replaced."""
     old = manifest.compression
     if block_rows is not None and block_rows > _MAX_ROWS:
         raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
@@ -68,54 +63,43 @@ def form_of(
 
 
 def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
-    """Write a set in another form; return the new manifest.
-
-    Args:
-        source: the set.
-        output: folder of the new set.
-        form: of the new set.
-
-    Raises:
-        ConfigurationError: the rows of a block are to change, but blocks are in quarantine.
-        ClozelineError: the set is damaged, or the folder holds one already.
-    """
-    old, metadata = source.manifest, _metadata(source)
+    """Write a set in another format; return the new manifest."""
+    old, metadata = source.manifest, _schema_metadata(source)
     if source.quarantined and form.block_rows != old.block_rows:
         raise ConfigurationError(
             f"--block-rows {form.block_rows}: {source.path} has {counted(len(source.quarantined), 'block')} in "
-            f"quarantine, of {old.block_rows} rows each; leave the option out"
+            f"quarantine, of {old.block_rows} rows each; omit the option"
         )
-    names = {number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)}
+    new_names = {
+        number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)
+    }
     layout: dict[str, Any] = asdict(form)
     infos: list[ShardInfo] = []
     with new_files(output) as target:
-        for shard, name in names.items():
-            source.verify_shard(shard)  # hashes of blocks do not cover the schema, which is copied, too
+        for shard, name in new_names.items():
+            source.verify_shard(shard)  # block hashes do not cover the schema, which is copied as well
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
-        for beside in _beside(source):
-            with target.file(beside.name) as temporary:
-                shutil.copyfile(beside, temporary)
-        write_quarantine(target, quarantine_entries(source, names))
+        for extra in _token_set_extras(source):
+            with target.file(extra.name) as temporary:
+                shutil.copyfile(extra, temporary)
+        write_quarantine(target, quarantine_entries(source, new_names))
         totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
-        parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
-        fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
+        parents = [parent.model_dump() for parent in old.parents]
+        parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
+        fields = row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
 
 
-def _beside(source: ShardSet) -> list[Path]:
-    """Return the other files of a token set: sources of its documents, and counts of its ids."""
+def _token_set_extras(source: ShardSet) -> list[Path]:
+    """Return the other files of a token set: document tables and token counts."""
     if source.manifest.kind != "tokens":
         return []
     return [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
 
 
-def _parent(manifest: Manifest) -> dict[str, str]:
-    return {"name": manifest.name, "digest": manifest.digest, "role": "repacked"}
-
-
-def _metadata(source: ShardSet) -> dict[str, str]:
+def _schema_metadata(source: ShardSet) -> dict[str, str]:
     """Return the schema metadata of the first shard that has a block."""
     if not len(source.index):
         return {}
@@ -145,13 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
-    parser.add_argument("--container", choices=("arrow", "tar"), help="default: as it is")
-    parser.add_argument("--codec", choices=("none", "zstd"), help="compression of buffers; default: as it is")
+    parser.add_argument("--container", choices=("arrow", "tar"), help="default: unchanged")
+    parser.add_argument("--codec", choices=("none", "zstd"), help="buffer compression; default: unchanged")
     parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
-    parser.add_argument("--block-rows", type=positive, metavar="N", help="rows of a block; default: as they are")
+    parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
 
     def action(options: argparse.Namespace) -> int:
-        source = open_files(options.manifest)
+        source = open_local(options.manifest)
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
         new = repack(source, options.output, form)
         print(_summary(source.manifest, new, options.output))

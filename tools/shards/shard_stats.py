@@ -1,7 +1,7 @@
 """Show the contents of a shard set: `clozeline shard-stats MANIFEST [--html FILE]`.
 
 Lengths of every column, labels and classes, vocabulary coverage, tokens by language and source, sizes: tables on the
-terminal, and with `--html` a page with pictures. Every block that is not in quarantine is read and checked once.
+terminal, and with `--html` a page with charts. Every block outside the quarantine is read and verified once.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from clozeline.tools.shards.shard_statistics.tally import Tally, tally
 
 
 def statistics_page(shards: ShardSet, sums: Tally, figures: Sequence[Figures]) -> str:
-    """Return the page: pictures of each distribution, then the tables."""
+    """Return the page: charts of each distribution, then the tables."""
     totals = shards.manifest.totals
     amounts = {"rows": totals.samples, "tokens": totals.tokens, "shards": totals.shards, "bytes": totals.bytes}
     parts = [
         facts({name: f"{amount:,}" for name, amount in amounts.items()}),
         grid(*pictures(shards.manifest, sums)),
-        *(section(one.title, table(one.header, one.rows)) for one in figures),
+        *(section(figure.title, table(figure.header, figure.rows)) for figure in figures),
     ]
-    return page(f"{shards.manifest.name} · what the shards hold", parts)
+    return page(f"{shards.manifest.name} · contents", parts)
 
 
-def _print(one: Figures, console: Console) -> None:
-    console.print(Text(one.title, "bold"), soft_wrap=True)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(one.header))
-    numbers = [all(isinstance(row[place], int | float) for row in one.rows) for place in range(len(one.header))]
-    for name, number in zip(one.header, numbers, strict=True):
+def _print_figures(figure: Figures, console: Console) -> None:
+    console.print(Text(figure.title, "bold"), soft_wrap=True)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(figure.header))
+    numbers = [all(isinstance(row[column], int | float) for row in figure.rows) for column in range(len(figure.header))]
+    for name, number in zip(figure.header, numbers, strict=True):
         shown.add_column(Text(name), justify="right" if number else "left", overflow="fold")
-    for row in one.rows:
-        shown.add_row(*(Text(_cell(value)) for value in row))
+    for row in figure.rows:
+        shown.add_row(*(Text(_format_cell(value)) for value in row))
     console.print(shown)
 
 
-def _cell(value: str | int | float) -> str:
+def _format_cell(value: str | int | float) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page with pictures, too")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with charts")
 
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
@@ -70,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures, console = tables(shards, sums, pieces), Terminal()
         if options.html is not None:
             write_page(options.html, statistics_page(shards, sums, figures))
-        for one in figures:
-            _print(one, console)
+        for figure in figures:
+            _print_figures(figure, console)
         if options.html is not None:
             print(f"page: {options.html}")
         return 0

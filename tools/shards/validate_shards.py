@@ -1,10 +1,10 @@
 """Check a shard set: `clozeline validate-shards MANIFEST [--against SAMPLE_MANIFEST] [--tokenizer FOLDER]`.
 
-Checked are manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and the rules that follow
-from the meaning of columns. With `--against` every example is also restored to its original tokens. The tokenizer is
-looked for above the set and above the samples, or named with `--tokenizer`. Without it the manifest is not compared
-with it, and all else is checked. Exit code 0 with a line of figures; 65 with file, block and sample of the first
-mismatch; 64 for wrong use; 74 for a missing file.
+Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and the rules that follow
+from the meaning of columns. `--against` also restores every example to its original tokens. The tokenizer is looked for
+above the set and above the samples, or named with `--tokenizer`; without it, only the comparison with the manifest is
+skipped. Exit code 0 with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong usage; 74
+for a missing file.
 """
 
 from __future__ import annotations
@@ -19,40 +19,37 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_of_manifest
-from clozeline.tools.shards.validation.round_trip import Restoring, check_origin
+from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import check_shard_set
 from clozeline.tools.shards.validation.tokenizer import vocabulary_for
 
 
 def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
-    """Check a set; return a line of figures, which also names what could not be checked.
+    """Check a set; return a summary line, which also says what could not be checked.
 
     Args:
         path: manifest of the set, or its folder.
         against: the sample set that its examples were made from.
         tokenizer: the tokenizer's folder, or a set or output folder that has it; default: the one found above the set,
             or above the samples.
-
-    Raises:
-        ClozelineError: the first mismatch.
     """
     shards = open_shards(path)
     vocabulary = vocabulary_for(shards, tokenizer)
-    restoring, unrestored = None, ""
+    round_trip, unrestored = None, ""
     if against is not None:
         samples = open_shards(against, verify="shard")
         check_origin(shards, samples)
         if vocabulary is None:
-            with contextlib.suppress(ConfigurationError):  # there is none above the samples either
+            with contextlib.suppress(ConfigurationError):  # none above the samples either
                 vocabulary = vocabulary_for(shards, against)
         try:
-            restoring = Restoring(shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer))
-        except ConfigurationError as error:  # mode tokens, say, which no manifest lists
+            round_trip = RoundTrip(shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer))
+        except ConfigurationError as error:  # for example mode tokens, which no manifest lists
             if vocabulary is not None:
                 raise
             unrestored = f" and no example was restored ({error})"
     start = time.perf_counter()
-    check_shard_set(shards, restoring)
+    check_shard_set(shards, round_trip)
     seconds = time.perf_counter() - start
     manifest, totals = shards.manifest, shards.manifest.totals
     line = (
@@ -63,12 +60,12 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
     if vocabulary is None:
         unchecked = f"the manifest was not compared with it{unrestored}"
         line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
-    if restoring is None:
+    if round_trip is None:
         return line
-    if not restoring.objective.invertible:
-        return f"{line}; {restoring.objective.name} cannot be inverted, so nothing was restored"
-    speed = restoring.tokens / max(seconds, 1e-9)
-    return f"{line}; {restoring.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
+    if not round_trip.objective.invertible:
+        return f"{line}; {round_trip.objective.name} cannot be inverted, so nothing was restored"
+    speed = round_trip.tokens / max(seconds, 1e-9)
+    return f"{line}; {round_trip.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,8 @@
-"""Compute the counts of a run again from its data: `clozeline verify-counts OUTPUT`.
+"""Recompute the counts of a pipeline run from its data: `clozeline verify-counts OUTPUT`.
 
-OUTPUT is the folder of a complete run. Counts of records, reports of the stages and of the run, sizes and hashes of
-files, documents, characters, languages, reasons, rows and tokens of every shard set: each is computed in two ways. Exit
-code 0 with the number of comparisons; 65 with the first difference; 64 for wrong use; 74 for a missing file.
+OUTPUT is the folder of a complete run. Record counts, stage and run reports, file sizes and hashes, documents,
+characters, languages, reasons, rows and tokens of every shard set are each computed in two ways. Exit code 0 with the
+number of comparisons; 65 with the first difference; 64 for wrong usage; 74 for a missing file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clozeline.tools.shards.validation.run_counts import check_run
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("output", type=some_path, help="output folder of a run of the pipeline")
+    parser.add_argument("output", type=some_path, help="output folder of a pipeline run")
 
     def action(options: argparse.Namespace) -> int:
         compared = check_run(options.output)

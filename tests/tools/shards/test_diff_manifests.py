@@ -79,7 +79,7 @@ def test_mistakes_end_in_one_message(tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-@pytest.mark.parametrize(("rows", "order"), [(4, "is the same"), (3, "is another")])
+@pytest.mark.parametrize(("rows", "order"), [(4, "is the same"), (3, "is different")])
 def test_a_repacked_set_is_known_as_such(tmp_path, capsys, rows, order):
     first = toy_set(tmp_path / "first", [9])
     repack(first, tmp_path / "second", form_of(first.manifest, "tar", block_rows=rows))

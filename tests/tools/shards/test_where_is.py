@@ -103,7 +103,7 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
     copy = shutil.copytree(manifest.parent, tmp_path / "alone")
     assert main([str(copy), "--uid", known[url]]) == 0
-    note = "not among them: rows in which it begins after another document (no group/ and encode/ above the set)"
+    note = "not among them: rows in which it starts after another document (no group/ and encode/ above the set)"
     assert note in capsys.readouterr().out
     entry = {"shard": next(copy.glob("shard-*")).name, "block": 0, "reason": "x"}
     (copy / "quarantine.json").write_text(json.dumps([entry]))
@@ -126,7 +126,7 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     label = ColumnSpec("sentence_label", "uint8", "list", "1: another document's")
     for folder, expected, partners in (
         ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
-        ("alone", ([], "pairs of which it is the second half (no group/ above the set)"), [None] * 3),
+        ("alone", ([], "pairs of which it is the second segment (no group/ above the set)"), [None] * 3),
     ):
         shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
         feed = Feed(as_phases(shards), 0, 1, 3)

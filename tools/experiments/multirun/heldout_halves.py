@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards, write_manifest, write_shard
-from clozeline.tools.shard_folder import carried, new_files
+from clozeline.tools.shard_folder import row_fields, new_files
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 HALVES: Final = ("judging", "tuning")
@@ -52,5 +52,5 @@ def _write(source: ShardSet, chosen: range, output: Path) -> None:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(write_shard(temporary, blocks, source.columns, name=old.shards[shard].path, **form))
         parents = [{"name": old.name, "digest": old.digest, "role": "split"}]
-        fields = carried(old) | {"name": f"{old.name} {output.name}", "totals": {}, "parents": parents}
+        fields = row_fields(old) | {"name": f"{old.name} {output.name}", "totals": {}, "parents": parents}
         write_manifest(output, columns=source.columns, shards=infos, output=target, **form, **fields)

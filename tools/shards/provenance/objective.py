@@ -1,4 +1,4 @@
-"""The objective that made an example set, built again from its manifest."""
+"""Rebuild the objective of an example set from its manifest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
-    """Return the objective of a manifest; options that had other names in earlier versions are accepted.
+    """Return the objective of a manifest; option names of earlier versions are accepted.
 
     Raises:
         ConfigurationError: this version has no such objective, or the vocabulary lacks a special token.

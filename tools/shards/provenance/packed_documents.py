@@ -1,7 +1,7 @@
-"""The documents in packed rows.
+"""Find the documents in packed rows.
 
-A packed row names the document of its first token only. Grouping lays the documents of a shard end to end in a keyed
-order. From that order, and from the lengths in the tables of `encode`, the other documents follow.
+A packed row names only the document of its first token. Grouping concatenates the documents of a shard in a keyed
+order; that order and the lengths in the tables of `encode` tell which documents follow.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _UID_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Documents of a set, in the order in which grouping laid them end to end, shard after shard.
+    """Documents of a set in the order in which grouping concatenated them, shard after shard.
 
     Args:
         uids: document uids, shape [n].
-        begins: position of its first token among all tokens and separators, shape [n].
-        ends: position after its last token, without the separator, shape [n].
-        shards: its shard, ascending, shape [n].
-        lengths: tokens of a full row, by part.
+        begins: position of the first token among all tokens and separators, shape [n].
+        ends: position after the last token, without the separator, shape [n].
+        shards: shard of each document, ascending, shape [n].
+        lengths: tokens of a full row, per part.
     """
 
     uids: NDArray[np.bytes_]
@@ -46,7 +46,7 @@ class Packing:
         return np.argsort(self.uids)
 
     def documents(self, rows: Rows) -> list[list[bytes]]:
-        """Return the uids of the documents in each row, in their order; for an unknown first document, that alone."""
+        """Return the document uids of each row, in order; of an unknown first document, only that one."""
         first, last, _ = self._spans(rows)
         packed, size = self.uids.tobytes(), _UID_BYTES
         uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
@@ -55,19 +55,21 @@ class Packing:
             for uid, start, stop in zip(uids, first.tolist(), last.tolist(), strict=True)
         ]
 
-    def holding(self, rows: Rows, wanted: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-        """Return which rows hold a token of a wanted document, bool [rows]; separators do not count."""
-        chosen = np.isin(self.uids, wanted)
-        before = np.concatenate(([0], np.cumsum(chosen)))
+    def contains_documents(self, rows: Rows, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+        """Return which rows contain a token of the given documents, bool [rows]; separators do not count."""
+        is_wanted = np.isin(self.uids, documents_wanted)
+        wanted_before = np.concatenate(([0], np.cumsum(is_wanted)))
         first, last, text = self._spans(rows)
-        begin_inside: NDArray[np.bool_] = before[last] > before[np.minimum(first + 1, last)]
-        return begin_inside | (text & np.isin(uid_keys(rows.fixed["document_uid"]), wanted))
+        begin_inside: NDArray[np.bool_] = wanted_before[last] > wanted_before[np.minimum(first + 1, last)]
+        return begin_inside | (text & np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted))
 
     def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the documents `first .. last` of each row, and whether the row begins with text of the first."""
+        """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
+        # document of the first token [rows]; rows of copies and unknown documents have no known position
         keys, order = uid_keys(rows.fixed["document_uid"]), self._by_uid
         first = order[np.minimum(np.searchsorted(self.uids, keys, sorter=order), len(order) - 1)]
         known = (self.uids[first] == keys) & (rows.fixed["copy"] == 0)
+        # token range of each row in its shard, then the last document that starts before the end of the row
         start = self.begins[first] + rows.fixed["document_offset"]
         stop = start + self.lengths[np.minimum(rows.fixed["part"], len(self.lengths) - 1)]
         of_shard = np.searchsorted(self.shards, self.shards[first], side="right")
@@ -76,25 +78,21 @@ class Packing:
 
 
 def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
-    """Return the sample set that a set was made from, which may be the set itself; None if it is not found above it.
-
-    Raises:
-        ClozelineError: the manifest in its place is damaged, or its folder has lost it.
-    """
+    """Return path and manifest of the sample set that a set was made from (maybe itself); None if none is above it."""
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
         for folder in shards.path.resolve().parents if parent.role == "samples" else ():
             path = folder / "group" / parent.name / "manifest.json"
             if path.parent.is_dir():
-                found = Manifest.load(path)
-                if found.digest == parent.digest:
-                    return path, found
+                manifest = Manifest.load(path)
+                if manifest.digest == parent.digest:
+                    return path, manifest
     return None
 
 
 def packing_of(shards: ShardSet) -> Packing | None:
-    """Return the packing of a set; None if it is not packed, or its samples and documents are not found above it."""
+    """Return the packing of a set; None if it is not packed, or no sample set and document tables are above it."""
     samples, tables = sample_manifest(shards), document_tables(shards.path)
     grouping = shards.manifest.grouping
     if grouping is None or grouping.name != "packed" or samples is None or not tables:
@@ -104,32 +102,32 @@ def packing_of(shards: ShardSet) -> Packing | None:
     tokens = {parent.digest for parent in manifest.parents if parent.role == "tokens"}
     if fraction is None or Manifest.load(tables[0].parent).digest not in tokens:
         return None
-    uids, sizes, numbers = _in_order(tables, manifest, fraction)
+    uids, sizes, shard_numbers = _order_documents(tables, manifest, fraction)
     if not len(uids):
         return None
     options = grouping.options
     step = sizes + (options.get("separator", "none") != "none")
     begins = np.cumsum(step) - step
     lengths = [length for length, _ in options.get("parts", ())] or [options["length"]]
-    return Packing(uids, begins, begins + sizes, numbers, np.array(lengths, np.int64))
+    return Packing(uids, begins, begins + sizes, shard_numbers, np.array(lengths, np.int64))
 
 
-def _in_order(
+def _order_documents(
     tables: list[Path], manifest: Manifest, fraction: float
 ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.int64]]:
-    """Return uids, token counts and shards of the documents of a split, in the order of `group`, without empty ones.
+    """Return uids, token counts and shards of a split's non-empty documents, in the order of `group`.
 
-    Training documents keep their token shard; held-out ones are dealt to fewer shards by a word of their uid.
+    Training documents keep their token shard; held-out ones go to fewer shards by a hash of the uid.
     """
     heldout, shards, seed = manifest.name.endswith("/heldout"), len(manifest.shards), manifest.seed
-    found: list[tuple[int, int, bytes, int]] = []
+    entries: list[tuple[int, int, bytes, int]] = []
     for number, path in enumerate(tables):
         table = read_table(path, ("uid", "tokens"))
         for uid, tokens in zip(table["uid"].to_pylist(), table["tokens"].to_pylist(), strict=True):
             if tokens and is_heldout(uid, fraction, seed) == heldout:
                 shard = heldout_shard(uid, shards, seed) if heldout else number
-                found.append((shard, place_key(uid, 0, seed), uid, tokens))
-    found.sort()
-    uids = np.frombuffer(b"".join(entry[2] for entry in found), "S16")
-    sizes = np.array([entry[3] for entry in found], np.int64)
-    return uids, sizes, np.array([entry[0] for entry in found], np.int64)
+                entries.append((shard, place_key(uid, 0, seed), uid, tokens))
+    entries.sort()
+    uids = np.frombuffer(b"".join(entry[2] for entry in entries), "S16")
+    sizes = np.array([entry[3] for entry in entries], np.int64)
+    return uids, sizes, np.array([entry[0] for entry in entries], np.int64)

@@ -1,4 +1,4 @@
-"""The documents that rows were cut from, with source and address from the tables of `encode`."""
+"""Describe the documents that rows were cut from, with source and URL from the tables of `encode`."""
 
 from __future__ import annotations
 
@@ -12,28 +12,25 @@ from clozeline.tools.shards.provenance.packed_documents import packing_of, sampl
 from clozeline.tools.shards.provenance.row_search import PAIR_LABEL, PARTNER, find_rows
 
 BlockRow: TypeAlias = tuple[int, int]
-"""Number of a block, over all shards, and row in it."""
+"""Block number over all shards, and row in the block."""
 
 
 def documents_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, list[dict[str, Any]]]:
-    """Return the documents of each row, in their order, with their sources where known.
+    """Return the documents of each row, in order, with their sources where known.
 
-    A packed row whose packing is unknown gives its first document only.
+    Of a packed row whose packing is unknown, only the first document.
     """
     packing = packing_of(shards) if stored else None
     uids = {
         at: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
         for at, rows in stored.items()
     }
-    lines = find_documents(shards.path, {uid for found in uids.values() for uid in found})
-    return {at: [_origin(uid, lines.get(uid)) for uid in found] for at, found in uids.items()}
+    lines = find_documents(shards.path, {uid for row_uids in uids.values() for uid in row_uids})
+    return {at: [_origin(uid, lines.get(uid)) for uid in row_uids] for at, row_uids in uids.items()}
 
 
 def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, dict[str, Any]]:
-    """Return the document of the second half of each pair, unless its label says that it is the first one's.
-
-    The samples name that document; examples do not.
-    """
+    """Return the document of each pair's second segment, unless its label says "same document"."""
     grouping, samples = shards.manifest.grouping, sample_manifest(shards)
     if grouping is None or samples is None or not grouping.options.get("partner"):
         return {}
@@ -41,14 +38,14 @@ def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[Block
     for at, rows in stored.items():
         if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
             continue
-        for found in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
-            uids[at] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
+        for sample in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
+            uids[at] = source.read_block(sample.block, columns=(PARTNER,)).columns[PARTNER][sample.row].tobytes()
     lines = find_documents(shards.path, set(uids.values()))
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
 def describe_origin(document: Mapping[str, Any]) -> str:
-    """Return source, offset and address to write after the name of a document; "" where they are unknown."""
+    """Return source, offset and URL as a suffix for a document's name; "" if unknown."""
     if "source" not in document:
         return ""
     url = f", {document['url']}" if document["url"] else ""
@@ -56,7 +53,7 @@ def describe_origin(document: Mapping[str, Any]) -> str:
 
 
 def stored_at(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
-    """Return shard, block in it, and row in the block; `block` counts over all shards."""
+    """Return shard, block in the shard and row in the block, for a block number over all shards."""
     path = shards.manifest.shards[int(shards.index.shard[block])].path
     return {"shard": path, "block": int(shards.index.block[block]), "row": row}
 

@@ -1,4 +1,4 @@
-"""The tokenizer of a shard set: where it is, and what the manifest alone says of it."""
+"""Find the tokenizer of a shard set, or describe it by the manifest alone."""
 
 from __future__ import annotations
 
@@ -17,44 +17,40 @@ from clozeline.pipeline.vocabulary import Vocabulary
 TOKENIZER_HELP = "tokenizer folder, or a set or output folder that has it above or in it; default: found above the set"
 
 
-def tokenizer_folder(shards: ShardSet, given: Path | None = None) -> Path:
+def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
     """Return the folder of the tokenizer that a set was made with.
 
     Args:
         shards: the set.
-        given: the folder itself, or a set or an output folder of the pipeline: its parent's, for a set that was moved.
+        folder: the tokenizer folder, or a set or pipeline output that has it, for a set that was moved.
 
     Raises:
-        ConfigurationError: there is no tokenizer, or only another one.
-        IntegrityError: the vocabulary of one is damaged.
+        ConfigurationError: there is no tokenizer, or a different one.
+        IntegrityError: a vocabulary file is damaged.
     """
     fingerprint = shards.manifest.tokenizer.fingerprint
-    if given is None:
+    if folder is None:
         return find_tokenizer(shards.path, fingerprint)
-    if (given / VOCABULARY_FILE).is_file():
-        found = Vocabulary.load(given / VOCABULARY_FILE).fingerprint
-        if found != fingerprint:
+    if (folder / VOCABULARY_FILE).is_file():
+        other = Vocabulary.load(folder / VOCABULARY_FILE).fingerprint
+        if other != fingerprint:
             raise ConfigurationError(
-                f"--tokenizer {given}: has the fingerprint {found}, but {shards.path} was made with {fingerprint}"
+                f"--tokenizer {folder}: has the fingerprint {other}, but {shards.path} was made with {fingerprint}"
             )
-        return given
+        return folder
     try:
-        return find_tokenizer(given / "manifest.json", fingerprint)
+        return find_tokenizer(folder / "manifest.json", fingerprint)
     except ConfigurationError as error:
-        raise ConfigurationError(f"--tokenizer {given}: no tokenizer here, no {VOCABULARY_FILE}; {error}") from error
+        raise ConfigurationError(f"--tokenizer {folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}") from error
 
 
 def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:
-    """Return pieces that decode ids by a set's tokenizer; None if no folder above the set has it.
+    """Return pieces that decode ids with a set's tokenizer, or None if no folder above the set has it.
 
     Args:
         shards: the set.
-        tokenizer: where to look instead, see `tokenizer_folder`.
-        limit: tokens of a passage that are shown.
-
-    Raises:
-        ConfigurationError: there is no such tokenizer at the named path.
-        IntegrityError: the tokenizer is damaged.
+        tokenizer: look here instead, see `tokenizer_folder`; nothing there is an error.
+        limit: tokens shown per passage.
     """
     try:
         return Pieces(load_tokenizer(tokenizer_folder(shards, tokenizer)), limit)
@@ -65,12 +61,12 @@ def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 10
 
 
 def id_pieces(shards: ShardSet, limit: int = 1024) -> Pieces:
-    """Return pieces that show the ids themselves."""
+    """Return pieces that show plain ids."""
     return Pieces(Numbers(vocabulary_of_manifest(shards.manifest.tokenizer)), limit)
 
 
 def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:
-    """Return what a manifest says of its tokenizer: enough to undo corruption, not to choose tokens or find words."""
+    """Return the vocabulary as a manifest records it: enough to invert corruption only."""
     special = np.zeros(facts.vocab_size, np.bool_)
     special[[*facts.special_ids.values(), *facts.sentinels]] = True
     return Vocabulary(

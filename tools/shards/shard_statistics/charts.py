@@ -1,4 +1,4 @@
-"""Pictures of a set: lengths of rows, coverage by the most frequent ids, kinds of labels, languages and sources."""
+"""Charts of a set: row lengths, coverage by the most frequent ids, label kinds, languages and sources."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clozeline.tools.shards.shard_statistics.tally import Tally, named, quantile
 
 _BARS: Final = 48
 _SKEWED: Final = 16
-"""Ratio of the largest value to the median, from which bars over equal ranges would leave most of them empty."""
+"""Ratio of the largest value to the median above which equally wide bars would be mostly empty."""
 _LABELS: Final = ("the mask", "the label itself", "another token")
 
 
 def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
-    """Yield a picture of each distribution that the set has."""
+    """Yield a chart for each distribution of the set."""
     for name, counts in sums.lengths.items():
         edges = ranges(counts)
         bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
@@ -27,18 +27,18 @@ def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
         values = f"values in a row{', ranges widen to the right' if widening else ''}"
         yield histogram(f"Rows by length of {name}", edges.tolist(), bins.tolist(), values)
     for name, counts in sums.ids.items():
-        title = f"Part of {name} that the most frequent ids make up (%)"
+        title = f"Share of {name} covered by the most frequent ids (%)"
         yield lines(title, [Series(name, coverage(counts))], "ids", x_scale="log")
     kinds = dict(zip(_LABELS, sums.labels.tolist(), strict=True))
-    yield bars("Labels by what the input has in their place", shares(kinds))
+    yield bars("Labels by the input token at their position", shares(kinds))
     yield bars("Tokens by language", shares(named(sums.tokens_by_language, manifest.languages)))
     yield bars("Tokens by source", shares(sums.tokens_by_source))
 
 
 def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each bar over the values 0, 1, 2, ... begins, and where the last ends.
+    """Return the edges of the bars over the values 0, 1, 2, ...
 
-    Neighbours share a bar where there are many values; where a few are much larger than the median, ranges widen.
+    Neighboring values share a bar if there are many; if a few are far above the median, the ranges widen.
     """
     size = len(counts)
     if size > _BARS and size > _SKEWED * (quantile(counts, 0.5) + 1):
@@ -48,7 +48,7 @@ def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def coverage(counts: NDArray[np.int64]) -> list[tuple[float, float]]:
-    """Return points (n, per cent of all tokens that the n most frequent ids make up).
+    """Return points (n, percentage of all tokens that the n most frequent ids cover).
 
     Example: `coverage(array([0, 60, 40])) == [(1, 60), (2, 100)]`.
     """

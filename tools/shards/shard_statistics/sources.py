@@ -1,4 +1,4 @@
-"""Sources of the tokens of a set: labels of the inputs, which the token set of the run holds by document."""
+"""Count the tokens of a set by source: the labels that the run's token set stores per document."""
 
 from __future__ import annotations
 
@@ -34,23 +34,19 @@ class Sources:
     codes: NDArray[np.uint16]
 
     def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
-        """Count tokens by label; a row belongs to the document of its first token."""
-        wanted = uid_keys(rows.fixed["document_uid"])
-        place = np.minimum(np.searchsorted(self.uids, wanted), max(0, len(self.uids) - 1))
+        """Count tokens by source label; a row belongs to the document of its first token."""
+        row_uids = uid_keys(rows.fixed["document_uid"])
+        index = np.minimum(np.searchsorted(self.uids, row_uids), max(0, len(self.uids) - 1))
         codes = np.full(len(rows), len(self.names), np.int64)
         if len(self.uids):
-            known = self.uids[place] == wanted
-            codes[known] = self.codes[place[known]]
+            known = self.uids[index] == row_uids
+            codes[known] = self.codes[index[known]]
         counts = np.bincount(codes, tokens).astype(np.int64)
         return {[*self.names, _UNKNOWN][code]: int(counts[code]) for code in np.flatnonzero(counts)}
 
 
 def find_sources(shards: ShardSet) -> Sources | None:
-    """Read the sources of documents from the token set itself, or from `encode/` above a set; None without either.
-
-    Raises:
-        ClozelineError: the token set is damaged.
-    """
+    """Read the document sources from the token set itself, or from `encode/` above a set; None without either."""
     if shards.manifest.kind == "tokens":
         return _read(shards)
     for folder in shards.path.resolve().parents:

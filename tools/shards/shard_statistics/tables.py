@@ -1,4 +1,4 @@
-"""The tables of a set: lengths, vocabulary coverage, labels, codes, languages, sources, files."""
+"""Tables of a set: lengths, vocabulary coverage, labels, codes, languages, sources, files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SHARES: Final = (0.5, 0.9, 0.99)
 _FREQUENT: Final = 8
 _LABELS: Final = ("label_ids", "target_ids")
 _MAX_CLASSES: Final = 16
-"""Columns with more different values are not classes."""
+"""columns with more distinct values are not classes"""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A table; numbers stay numbers, so that they are aligned right."""
+    """A table; numbers stay numbers, so that they are right-aligned."""
 
     title: str
     header: tuple[str, ...]
@@ -34,12 +34,18 @@ class Figures:
 
 def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
     """Return the tables that have rows for this set."""
-    made = [_files(shards), _lengths(sums), _labels(sums), _kinds(sums), _coverage(sums, pieces)]
-    made += [*_numbers(shards.manifest, sums), *_shares(shards.manifest, sums)]
-    return [one for one in made if one.rows]
+    all_tables = [
+        _file_table(shards),
+        _length_table(sums),
+        _label_table(sums),
+        _label_kind_table(sums),
+        _coverage_table(sums, pieces),
+    ]
+    all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
+    return [table for table in all_tables if table.rows]
 
 
-def _files(shards: ShardSet) -> Figures:
+def _file_table(shards: ShardSet) -> Figures:
     manifest = shards.manifest
     totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
     facts: list[Cells] = [
@@ -62,7 +68,7 @@ def _files(shards: ShardSet) -> Figures:
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
 
 
-def _lengths(sums: Tally) -> Figures:
+def _length_table(sums: Tally) -> Figures:
     rows: list[Cells] = []
     for name, counts in sums.lengths.items():
         smallest, largest = int(np.flatnonzero(counts)[0]), len(counts) - 1
@@ -71,8 +77,8 @@ def _lengths(sums: Tally) -> Figures:
     return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
 
 
-def _labels(sums: Tally) -> Figures:
-    """Return the labels, also as a share of the tokens that are read."""
+def _label_table(sums: Tally) -> Figures:
+    """Return the label counts, also as a share of the tokens that the model reads."""
     rows: list[Cells] = []
     for name in _LABELS:
         if name in sums.ids and "input_ids" in sums.ids:
@@ -81,15 +87,14 @@ def _labels(sums: Tally) -> Figures:
     return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
 
 
-def _kinds(sums: Tally) -> Figures:
-    """Return the tokens of the input at the positions of the labels, by kind."""
+def _label_kind_table(sums: Tally) -> Figures:
     names, total = ("the mask", "the label itself", "another token"), max(1, int(sums.labels.sum()))
     rows = tuple((name, n, 100 * n / total) for name, n in zip(names, sums.labels.tolist(), strict=True) if n)
-    return Figures("what the input has in their place", ("", "labels", "%"), rows)
+    return Figures("input at label positions", ("", "labels", "%"), rows)
 
 
-def _numbers(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
-    """Yield a table for each column of one number with few values, such as the classes of pairs."""
+def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+    """Yield a table for each single-number column with few values, such as the classes of pairs."""
     meaning = {column.name: column.description for column in manifest.columns}
     for name, counts in sums.numbers.items():
         values = np.flatnonzero(counts).tolist()
@@ -100,18 +105,18 @@ def _numbers(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
             yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 
 
-def _coverage(sums: Tally, pieces: Pieces | None) -> Figures:
+def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
     rows: list[Cells] = []
     for name, counts in sums.ids.items():
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
         needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
-        rows.append((name, used, 100 * used / len(counts), *needed, _frequent(counts, pieces)))
+        rows.append((name, used, 100 * used / len(counts), *needed, _most_frequent(counts, pieces)))
     header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
     return Figures("vocabulary coverage", header, tuple(rows))
 
 
-def _frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
+def _most_frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
     order = np.argsort(-counts, kind="stable")[:_FREQUENT]
     chosen = [int(token) for token in order if counts[token]]
     if pieces is None:
@@ -119,8 +124,7 @@ def _frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
     return " ".join(pieces.piece(token).replace("\n", "").strip() or "␣" for token in chosen)
 
 
-def _shares(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
-    """Yield tokens by language and source, rows by variant, part and copy."""
+def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
     by_language = named(sums.tokens_by_language, manifest.languages)
     for title, table in (("language", by_language), ("source", sums.tokens_by_source)):
         total = max(1, sum(table.values()))

@@ -1,4 +1,4 @@
-"""Counts over all rows of a set, block by block; tables and pictures follow from these arrays alone."""
+"""Count all rows of a set block by block, for tables and charts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clozeline.tools.shards.shard_statistics.sources import Sources
 Counts = NDArray[np.int64]
 
 _ONE: Final = 2
-"""Entries in the counts of lengths 0 and 1."""
+"""length of the counts of the lengths 0 and 1"""
 
 
 @dataclass
@@ -26,12 +26,13 @@ class Tally:
     """Sums over the rows of a set.
 
     Args:
-        lengths: by list column: rows with 0, 1, 2, ... values.
-        ids: by column of token ids: occurrences of each id, shape [vocabulary].
-        codes: by fixed column of codes (variant, language, ...): rows with code 0, 1, 2, ...
-        numbers: by column that has at most one small number in each row: rows with 0, 1, 2, ...
-        labels: labels by the token of `input_ids` at their position: the mask, the label itself, another one.
-        tokens_by_language: tokens of the first column of ids by language code.
+        lengths: per list column, rows with 0, 1, 2, ... values.
+        ids: per column of token ids, occurrences of each id, shape [vocabulary].
+        codes: per fixed column of codes (variant, language, ...), rows with code 0, 1, 2, ...
+        numbers: per column with at most one small number in a row, rows with 0, 1, 2, ...
+        labels: labels by the `input_ids` token at their position: the mask, the label itself, another token.
+        tokens_by_language: tokens of the first id column by language code.
+        tokens_by_source: the same by source label.
         tokens_by_source: the same by source label.
     """
 
@@ -45,15 +46,7 @@ class Tally:
 
 
 def tally(shards: ShardSet, sources: Sources | None) -> Tally:
-    """Count all rows of a set that are not in quarantine.
-
-    Args:
-        shards: the set.
-        sources: the source of each document; None: sources are not counted.
-
-    Raises:
-        DamagedBlock: a block is not what the index says.
-    """
+    """Count all rows of a set outside the quarantine; without `sources`, tokens by source are not counted."""
     sums = Tally()
     for block in readable_blocks(shards):
         _add(sums, shards.read_block(block), shards, sources)
@@ -64,9 +57,9 @@ def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> 
     size = shards.manifest.tokenizer.vocab_size
     for name, column in rows.columns.items():
         _grow(sums.lengths, name, np.bincount(column.lengths))
-    for name in _single_numbers(sums, shards):
+    for name in _single_number_columns(sums, shards):
         _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
-    sums.labels += _label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
+    sums.labels += _count_label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
     for name in (spec.name for spec in shards.columns if holds_ids(spec)):
         _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
     for name in ("variant", "part", "copy", "language"):
@@ -82,24 +75,25 @@ def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> 
             sums.tokens_by_source[name] = sums.tokens_by_source.get(name, 0) + count
 
 
-def _single_numbers(sums: Tally, shards: ShardSet) -> list[str]:
-    """Return the columns of small numbers that have at most one value in every row so far."""
+def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
+    """Return the small-number columns with at most one value in every row so far."""
     narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
     names = [spec.name for spec in narrow if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE]
     sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
     return names
 
 
-def _label_kinds(rows: Rows, mask: int) -> Counts:
-    """Count the labels that are masked, kept as they are, and replaced by another token."""
+def _count_label_kinds(rows: Rows, mask: int) -> Counts:
+    """Count the labels that the input masks, keeps, and replaces by another token."""
     columns = rows.columns
     if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
         return np.zeros(3, np.int64)
-    inputs, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
-    at = np.repeat(inputs.offsets[:-1], places.lengths) + places.values
-    there = inputs.values[at]
-    hidden, same = there == mask, there == labels.values
-    return np.array([hidden.sum(), (same & ~hidden).sum(), (~same & ~hidden).sum()])
+    inputs, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    # input token at each label position, over all rows of the block: [labels]
+    flat = np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values
+    input_ids = inputs.values[flat]
+    masked, same = input_ids == mask, input_ids == labels.values
+    return np.array([masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()])
 
 
 def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
@@ -123,10 +117,10 @@ def quantile(counts: Counts, share: float) -> int:
 
 
 def mean(counts: Counts) -> float:
-    """Return the mean of the counted values; 0 where nothing was counted."""
+    """Return the mean of the counted values, 0 if none were counted."""
     return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
 
 
 def named(counts: Counts, names: tuple[str, ...]) -> Mapping[str, int]:
-    """Return counts by the names of their codes, without those of 0."""
+    """Return the counts above 0, by the names of their codes."""
     return {names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)}

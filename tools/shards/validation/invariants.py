@@ -1,4 +1,4 @@
-"""Rules for rows that follow from the meaning of their columns, whatever objective or grouping wrote them."""
+"""Check row invariants that follow from the meaning of columns, whichever objective or grouping wrote them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from clozeline.tools.shards.validation.task_rules import TASK_CHECKS
 Problem = tuple[int, str]
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
-"""The column of ids that each kind of set has; document and segment starts are positions in it."""
+"""The id column of each type of set; document and segment starts are positions in it."""
 
 _POSITIONS: Final = {
     "label_positions": "input_ids",
@@ -38,29 +38,25 @@ _POSITIONS: Final = {
     "rotation": "target_ids",
     "target_start": "input_ids",
 }
-"""Columns of rising positions, with the column of ids in which they are positions."""
+"""Columns of ascending positions, and the id column they refer to."""
 
 
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
-    """Check every invariant of a block.
-
-    Raises:
-        IntegrityError: the first row that breaks one.
-    """
+    """Raise IntegrityError for the first row of a block that breaks an invariant."""
     for check in _CHECKS:
         for row, message in check(block, manifest):
             raise block.error(row, message)
 
 
-def _named(block: LocatedRows, ending: str) -> Iterator[tuple[str, Ragged]]:
-    """Yield columns of that name; a composition puts the name of a step in front: `text_infilling_span_starts`."""
+def _columns_ending(block: LocatedRows, ending: str) -> Iterator[tuple[str, Ragged]]:
+    """Yield the columns of that name; compositions prefix it with a step: `text_infilling_span_starts`."""
     for name, column in block.rows.columns.items():
         if name.endswith(ending):
             yield name, column
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require codes that are numbers of something: a language, a variant, a kind of label."""
+    """Require codes below the size of what they index: languages, variants, label classes."""
     languages = len(manifest.languages)
     limits = {"variant": manifest.variants, "source_group": len(manifest.source_groups) or 1 << 16,
               "language": languages or 1 << 8}  # fmt: skip
@@ -87,11 +83,11 @@ def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         return
     positions, labels = columns["label_positions"], columns["label_ids"]
     if (row := first_row((positions.lengths != labels.lengths) | (labels.lengths == 0))) is not None:
-        found = f"{positions.lengths[row]} positions and {labels.lengths[row]} ids"
-        yield row, f"expected as many label positions as label ids, at least one, got {found}"
+        counts = f"{positions.lengths[row]} positions and {labels.lengths[row]} ids"
+        yield row, f"expected as many label positions as label ids, at least one, got {counts}"
         return
     if facts_of(manifest) is not None:
-        return  # an answer ends with a special token, which is learnt
+        return  # an answer ends with a special token, which is a label as well
     if (row := first_of_values(labels, special_ids(manifest)[labels.values])) is not None:
         yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
 
@@ -99,11 +95,11 @@ def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _positions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     for name, base in _POSITIONS.items():
-        for found, positions in _named(block, name):
+        for column_name, positions in _columns_ending(block, name):
             if (row := first_not_ascending(positions)) is not None:
-                yield row, f"expected rising {found}, got {positions[row].tolist()}"
-            # Those of a step of a composition are positions in the step's input.
-            if found == name and (row := first_outside(positions, columns[base].lengths)) is not None:
+                yield row, f"expected rising {column_name}, got {positions[row].tolist()}"
+            # those of a composition step are positions in the step's input
+            if column_name == name and (row := first_outside(positions, columns[base].lengths)) is not None:
                 length, largest = columns[base].lengths[row], positions[row].max()
                 yield row, f"expected {name} below the {length} tokens of the row's {base}, got {largest}"
 
@@ -111,27 +107,27 @@ def _positions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     base = BASE_COLUMNS[manifest.kind]
     endings = ("document_starts", "segment_starts", "sentence_starts")
-    for name, starts in (found for ending in endings for found in _named(block, ending)):
-        # Sentence starts of an example are positions in the original; those of a later step, in the step's input.
+    for name, starts in (column for ending in endings for column in _columns_ending(block, ending)):
+        # sentence starts of an example are positions in the original; those of a later step, in the step's input
         of_target = name.endswith("sentence_starts") or name == "target_document_starts"
         target = "target_ids" if manifest.kind == "examples" and of_target else base
         if manifest.kind == "tokens" or name in ("document_starts", "segment_starts") or target in block.rows.columns:
             lengths = block.rows.columns[target].lengths
             if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
                 yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
-        # A part of a mixture may lack a feature of another part; its rows are empty there.
+        # a part of a mixture may lack a feature of another part; its rows are empty there
         may_be_empty = (
             manifest.objective is not None and manifest.objective.name == "mixture" and not starts.lengths.all()
         )
         present = starts.take(np.flatnonzero(starts.lengths)) if may_be_empty else starts
         if (row := first_without_zero(present)) is not None and block.rows.columns[base].lengths[row] > 0:
-            yield row, f"expected {name} to begin with 0, got {starts[row][:3].tolist()}"
+            yield row, f"expected {name} to start with 0, got {starts[row][:3].tolist()}"
         if name != "target_document_starts" and (row := first_not_ascending(starts)) is not None:
             yield row, f"expected rising {name}, got {starts[row].tolist()}"
 
 
 def _documents_of_targets(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require the documents of the input; one without target tokens starts where the next one does."""
+    """Require the same documents as in the input; one without target tokens starts where the next one does."""
     starts, documents = (block.rows.columns.get(name) for name in ("target_document_starts", "document_starts"))
     if starts is None or documents is None:
         return
@@ -144,7 +140,7 @@ def _documents_of_targets(block: LocatedRows, manifest: Manifest) -> Iterator[Pr
 
 
 def _spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    for name, starts in _named(block, "span_starts"):
+    for name, starts in _columns_ending(block, "span_starts"):
         lengths = block.rows.columns[name.removesuffix("starts") + "lengths"]
         if (row := first_row(starts.lengths != lengths.lengths)) is not None:
             yield row, f"{name} has {starts.lengths[row]} entries, their lengths {lengths.lengths[row]}"
@@ -158,22 +154,22 @@ def _spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _orders(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     for ending in ("sentence_order", "token_order"):
-        for name, order in _named(block, ending):
+        for name, order in _columns_ending(block, ending):
             if (row := first_not_permutation(order)) is not None:
                 yield row, f"expected {name} to be a permutation, got {order[row].tolist()}"
 
 
 def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require sentinels in their own order, each once, in the input and in the target."""
+    """Require sentinels in order, each once, in the input and in the target."""
     sentinels = list(manifest.tokenizer.sentinels)
     if not {"input_ids", "target_ids"} <= block.rows.columns.keys() or not sentinels:
         return
     ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
     ranks[sentinels] = np.arange(len(sentinels))
     for name in ("input_ids", "target_ids"):
-        found = as_ranks(block.rows.columns[name], ranks)
-        if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
-            yield row, f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}"
+        ranks_found = as_ranks(block.rows.columns[name], ranks)
+        if (row := first_of_values(ranks_found, ranks_found.values != rank_in_row(ranks_found))) is not None:
+            yield row, f"expected the sentinels of {name} in order, each once, got {ranks_found[row].tolist()}"
 
 
 _CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (

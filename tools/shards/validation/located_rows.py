@@ -1,4 +1,4 @@
-"""Rows of a block, with what an error message must name: file, block, row and sample."""
+"""Rows of one block with what an error message names: file, block, row and sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for the columns beside labels: order of prediction, attention, spans of labels, crops."""
+"""Check the columns that accompany labels: prediction order, attention, label spans, crops."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _weights(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     for name in ("label_weight", "label_count"):
         if name in columns:
-            found = columns[name]
-            if (row := first_row(found.lengths != (columns["label_ids"].lengths > 0))) is not None:
-                yield row, f"expected one {name} in a row with labels, got {found[row].tolist()}"
-            if (row := first_of_values(found, ~(np.isfinite(found.values) & (found.values > 0)))) is not None:
-                yield row, f"expected a {name} above 0, got {found[row].tolist()}"
+            weights = columns[name]
+            if (row := first_row(weights.lengths != (columns["label_ids"].lengths > 0))) is not None:
+                yield row, f"expected one {name} in a row with labels, got {weights[row].tolist()}"
+            if (row := first_of_values(weights, ~(np.isfinite(weights.values) & (weights.values > 0)))) is not None:
+                yield row, f"expected a {name} above 0, got {weights[row].tolist()}"
 
 
 def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -56,14 +56,14 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if "attention" not in columns or "prefix_length" not in columns:
         return
     mode, prefix = columns["attention"], columns["prefix_length"]
-    # Rows of other parts of a mixture have neither.
+    # rows of other parts of a mixture have neither
     stored = np.flatnonzero((mode.lengths == 1) & (prefix.lengths == 1))
     modes, prefixes = mode.values[mode.offsets[stored]], prefix.values[prefix.offsets[stored]]
     wrong = np.zeros(len(mode), dtype=np.bool_)
     wrong[stored] = ((modes == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths[stored])
     if (row := first_row(wrong)) is not None:
-        found = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
-        yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {found}"
+        values = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
+        yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {values}"
 
 
 def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -73,7 +73,8 @@ def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     starts, lengths, labels = columns["span_starts"], columns["span_lengths"], columns["label_positions"]
     if not (starts.lengths == lengths.lengths).all():
         return  # reported by the check of all spans
-    stored = np.flatnonzero(starts.lengths)  # rows of other parts of a mixture have none
+    # rows of other parts of a mixture have no spans; of the rest, expand spans to the positions they cover
+    stored = np.flatnonzero(starts.lengths)
     starts, lengths, labels = starts.take(stored), lengths.take(stored), labels.take(stored)
     sizes = lengths.values.astype(np.int64)
     ends = np.cumsum(sizes)
@@ -82,8 +83,8 @@ def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row(per_row != labels.lengths)) is not None:
         yield int(stored[row]), f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
     elif (row := first_of_values(labels, covered != labels.values)) is not None:
-        found = f"starts {starts[row].tolist()}"
-        yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {found}"
+        given_starts = f"starts {starts[row].tolist()}"
+        yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {given_starts}"
 
 
 def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -96,8 +97,8 @@ def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     wrong = np.zeros(len(rows), dtype=np.bool_)
     wrong[stored] = (size == 0) | (first + size > rows.lengths[stored] - _FRAME)
     if (row := first_row(wrong)) is not None:
-        found = f"{lengths[row].tolist()} from {starts[row].tolist()}"
-        yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {found}"
+        crop = f"{lengths[row].tolist()} from {starts[row].tolist()}"
+        yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {crop}"
 
 
 _FRAME: Final = 2

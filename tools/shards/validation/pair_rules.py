@@ -1,4 +1,4 @@
-"""Rules for rows of two texts: segments, labels, languages, partners."""
+"""Check rows of two texts: segments, labels, languages, partners."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row(paired & (starts.lengths != 2))) is not None:
         yield row, f"expected two segment_starts, got {starts[row].tolist()}"
         return
+    # the second segment's start per row; rows without segments get a value that passes
     second = np.full(len(rows), _PAIR_FRAME, np.int64)
     second[paired] = starts.values[1::2]
     lengths = np.where(paired, rows.lengths, _PAIR_FRAME + 2)
@@ -50,7 +51,7 @@ def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> NDArray[np.bool_]:
-    """Return the rows that must have a column: of a mixture, those of the parts of which some row has it."""
+    """Return the rows that must have a column: in a mixture, those of parts where some row has it."""
     if manifest.objective is None or manifest.objective.name != "mixture":
         return np.ones(len(column), np.bool_)
     part = block.rows.fixed["part"]

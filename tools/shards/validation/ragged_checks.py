@@ -1,4 +1,4 @@
-"""The first row of a list column that breaks a rule, found for a whole block at once."""
+"""Find the first row of a ragged column that breaks a rule, for an entire block at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
 
 
 def rank_in_row(ragged: Ragged) -> NDArray[np.int64]:
-    """Return the position of each value in its row, shape [values]."""
+    """Return the first row marked as wrong, None if there is none."""
     lengths = ragged.lengths
     ranks: NDArray[np.int64] = np.arange(len(ragged.values), dtype=np.int64)
     return ranks - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -28,7 +28,7 @@ def first_row(wrong: Bool) -> int | None:
 
 
 def first_of_values(ragged: Ragged, wrong: Bool) -> int | None:
-    """Return the row of the first value marked as wrong."""
+    """Return the first row whose values are not strictly ascending."""
     return int(row_of_values(ragged)[np.argmax(wrong)]) if wrong.any() else None
 
 
@@ -42,7 +42,7 @@ def first_not_ascending(ragged: Ragged) -> int | None:
 
 
 def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
-    """Return the first row with a value that is not below the row's bound."""
+    """Return the first row with a value that is not below the row's bound [rows]."""
     return first_of_values(ragged, ragged.values.astype(np.int64) >= bounds[row_of_values(ragged)])
 
 
@@ -55,7 +55,7 @@ def first_without_zero(ragged: Ragged) -> int | None:
 
 
 def first_not_permutation(ragged: Ragged) -> int | None:
-    """Return the first row that is not a permutation of 0 .. its length - 1."""
+    """Map each value by a table of ranks [ids]; values of rank -1 are dropped."""
     rows = row_of_values(ragged)
     order = np.lexsort((ragged.values, rows))
     return first_of_values(ragged, ragged.values[order] != rank_in_row(ragged))
@@ -70,7 +70,7 @@ def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
 
 
 def special_ids(manifest: Manifest) -> Bool:
-    """Return which ids are special tokens or sentinels, shape [vocabulary]."""
+    """Return a mask of the special tokens and sentinels, shape [vocabulary]."""
     special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
     special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
     return special

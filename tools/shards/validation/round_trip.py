@@ -1,4 +1,4 @@
-"""Every example restored to its original and compared with the sample that it was made from."""
+"""Restore every example to its original and compare it with its sample."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ from clozeline.tools.shards.validation.located_rows import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:
-    """Check that an example set was made from a sample set, and that every sample is an example or counted as skipped.
-
-    Raises:
-        ConfigurationError: the sets do not belong together.
-        IntegrityError: examples are missing.
-    """
+    """Check that an example set was made from a sample set, whose samples are all examples or counted as skipped."""
     manifest = examples.manifest
     if manifest.kind != "examples":
         raise ConfigurationError(f"{examples.path}: expected an example set, got a set of {manifest.kind}")
@@ -43,13 +38,13 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
         )
 
 
-class Restoring:
-    """A check of example blocks against a sample set; it keeps one sample shard in memory.
+class RoundTrip:
+    """Check example blocks against a sample set, keeping one sample shard in memory.
 
     Args:
         examples: the example set.
         samples: the sample set that it was made from, see `check_origin`.
-        vocabulary: of their tokenizer.
+        vocabulary: vocabulary of their tokenizer.
 
     Raises:
         IntegrityError: the objective has other columns.
@@ -64,7 +59,7 @@ class Restoring:
         self.restored = 0
         self.tokens = 0
         self._shards = len(samples.manifest.shards)
-        self._held = -1
+        self._shard = -1
         self._rows: Rows | None = None
         self._check_schema(examples)
 
@@ -76,25 +71,25 @@ class Restoring:
             raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
 
     def __call__(self, block: LocatedRows, shard: int) -> None:
-        """Restore every example of a block of shard number `shard`."""
+        """Restore every example of a block of a shard."""
         if not self.objective.invertible:
             return
-        samples = self._sample_shard(shard % self._shards)
-        sources = self._sources(block, samples)
+        samples = self._load_sample_shard(shard % self._shards)
+        sources = self._find_sources(block, samples)
         ids = samples.columns["ids"].take(sources)
-        if not self._restores_at_once(block.rows, ids):
+        if not self._can_restore_block(block.rows, ids):
             for row, source in enumerate(sources.tolist()):
-                self._restore(block, row, samples.row(source))
+                self._restore_row(block, row, samples.row(source))
         self.restored += len(block.rows)
         self.tokens += len(ids.values)
 
-    def _restores_at_once(self, rows: Rows, ids: Ragged) -> bool:
-        """Return whether inputs with their labels put back equal the framed samples, as in all masked objectives.
+    def _can_restore_block(self, rows: Rows, ids: Ragged) -> bool:
+        """Return whether inputs with their labels filled in equal the framed samples, as for all masked objectives.
 
-        Where they do not, the caller asks the objective's own inverse, row by row.
+        If not, the caller uses the objective's own inverse, row by row.
         """
-        whole_rows = type(self.objective).original is Objective.original
-        if "target_ids" in rows.columns or not whole_rows:
+        is_default = type(self.objective).original is Objective.original
+        if "target_ids" in rows.columns or not is_default:
             return False
         inputs = rows.columns["input_ids"]
         values = inputs.values.copy()
@@ -102,26 +97,27 @@ class Restoring:
             positions = rows.columns["label_positions"]
             flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
             values[flat] = rows.columns["label_ids"].values
-        expected = self._framed(ids)
+        expected = self._frame(ids)
         return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(values, expected.values)
 
-    def _framed(self, ids: Ragged) -> Ragged:
-        """Return all framed originals: the objective's frame around one token is that around every row."""
+    def _frame(self, ids: Ragged) -> Ragged:
+        """Frame all originals like a one-token probe: the frame is the same for every row."""
         probe = self.objective.vocabulary.replaceable[:1]  # never a special token, so not a part of the frame
-        one = self.objective.add_special_tokens(probe)
-        before = int(np.argmax(one == probe))
-        lengths = ids.lengths + len(one) - 1
+        framed_probe = self.objective.add_special_tokens(probe)
+        before = int(np.argmax(framed_probe == probe))
+        lengths = ids.lengths + len(framed_probe) - 1
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        values = np.empty(offsets[-1], dtype=one.dtype)
+        values = np.empty(offsets[-1], dtype=framed_probe.dtype)
+        # copy the content of all rows at once, then the special tokens before and after it
         content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(len(ids.values))
         values[content] = ids.values
         for at in range(before):
-            values[offsets[:-1] + at] = one[at]
-        for at in range(before + 1, len(one)):
-            values[offsets[1:] - len(one) + at] = one[at]
+            values[offsets[:-1] + at] = framed_probe[at]
+        for at in range(before + 1, len(framed_probe)):
+            values[offsets[1:] - len(framed_probe) + at] = framed_probe[at]
         return Ragged(values, offsets)
 
-    def _restore(self, block: LocatedRows, row: int, sample: Sample) -> None:
+    def _restore_row(self, block: LocatedRows, row: int, sample: Sample) -> None:
         example = block.rows.row(row)
         try:
             original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
@@ -130,28 +126,28 @@ class Restoring:
         if not np.array_equal(original, expected):
             raise block.error(row, _difference(expected, original))
 
-    def _sample_shard(self, shard: int) -> Rows:
-        if shard != self._held or self._rows is None:
+    def _load_sample_shard(self, shard: int) -> Rows:
+        if shard != self._shard or self._rows is None:
             blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
             rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
             order = np.argsort(_identities(rows), kind="stable")
-            self._held, self._rows = shard, rows.take(order)
+            self._shard, self._rows = shard, rows.take(order)
             self._names = _identities(self._rows)
         return self._rows
 
-    def _sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
-        """Return the row of the sample shard that each example was made from."""
-        wanted = _identities(block.rows)
-        rows = np.minimum(np.searchsorted(self._names, wanted), len(samples) - 1)
-        absent = self._names[rows] != wanted
+    def _find_sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
+        """Return the row in the sample shard of each example's sample."""
+        identities = _identities(block.rows)
+        rows = np.minimum(np.searchsorted(self._names, identities), len(samples) - 1)
+        absent = self._names[rows] != identities
         if absent.any():
             row = int(np.argmax(absent))
-            raise block.error(row, f"no such sample in {self.samples.shard_path(self._held)}")
+            raise block.error(row, f"no such sample in {self.samples.shard_path(self._shard)}")
         return rows.astype(np.int64)
 
 
 def _identities(rows: Rows) -> NDArray[np.bytes_]:
-    """Return the identity of each sample as bytes that sort: uid, document, offset, copy."""
+    """Return a sortable byte key per sample: uid, document, offset, copy."""
     fixed = rows.fixed
     parts = [
         fixed["uid"].astype(">u8")[:, None].view(np.uint8),

@@ -1,4 +1,4 @@
-"""The counts of a run, each computed a second way: records against reports, reports against the data itself."""
+"""Recompute the counts of a pipeline run: records against reports, reports against the data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 from clozeline.tools.shards.validation.shard_set import check_shard_set
-from clozeline.tools.shards.validation.stage_counts import counted_again, task_counts
+from clozeline.tools.shards.validation.stage_counts import recount, task_counts
 
 _REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
 _BALANCES: Final = (
@@ -36,66 +36,63 @@ _BALANCES: Final = (
 )
 """Counts of a stage whose sums are equal."""
 _KINDS: Final = ("texts", "pairs")
-"""Keys of what `balance` counts."""
+"""Groups of counts of a stage whose sums are equal."""
 Check: TypeAlias = tuple[Path, str, object, object]
-"""A file, a count's name in it, its value there, and the value computed again."""
+"""File, name of a count in it, its value there, and the recomputed value."""
 
 
 def check_run(output: Path) -> dict[str, int]:
-    """Compare all counts of a run's stages; return the number of comparisons of each stage.
-
-    Args:
-        output: folder of the run, with `report.json`.
+    """Compare all counts of a run's stages; return the number of comparisons per stage.
 
     Raises:
-        IntegrityError: the first difference, with the file that says otherwise.
-        StorageError: no report is there.
+        IntegrityError: the first difference, with the file that contains it.
+        StorageError: there is no report.
     """
     run = read_report(output / "report.json", _REMEDY)["stages"]
     stages = {name: read_report(output / name / "report.json", _REMEDY) for name in all_stages() if name in run}
     compared = dict.fromkeys(stages, 0)
-    for part in (_from_records, _from_files, _from_data):  # what is cheap first
+    for part in (_check_records, _check_files, _check_data):  # cheap comparisons first
         before: Mapping[str, Any] = {}
         for name, report in stages.items():
-            said = {key: report[key] for key in ("counts", "bytes", "seconds")}
-            _same(output / "report.json", f"stages.{name}", run[name], said)
+            reported = {key: report[key] for key in ("counts", "bytes", "seconds")}
+            _require_equal(output / "report.json", f"stages.{name}", run[name], reported)
             for path, what, value, expected in part(output / name, report, before):
-                _same(path, what, value, expected)
+                _require_equal(path, what, value, expected)
                 compared[name] += 1
             before = before | report["counts"]
     return compared
 
 
-def _same(path: Path, what: str, value: object, expected: object) -> None:
+def _require_equal(path: Path, what: str, value: object, expected: object) -> None:
     if value == expected:
         return
     if isinstance(value, Mapping) and isinstance(expected, Mapping):
         for key in sorted({*value, *expected}):
-            _same(path, f"{what}.{key}", value.get(key), expected.get(key))
+            _require_equal(path, f"{what}.{key}", value.get(key), expected.get(key))
     raise IntegrityError(f"{path}: {what}: the file says {value}, computed again it is {expected}; {repair_of(path)}")
 
 
 def _records(folder: Path) -> list[UnitRecord]:
-    found = []
+    records = []
     for path in sorted((folder / "records").glob("*.json")):
         record = UnitRecord.read(path)
         if record is None:
             raise IntegrityError(f"{path}: damaged, or the record of another unit; {repair_of(path)}")
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
-def _from_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield what the records of a stage sum up to, and what the stages before it wrote against what it read."""
-    path, found = folder / "report.json", _records(folder)
-    if len(found) < (units := report["units"]):
-        raise IntegrityError(f"{folder / 'records'}: expected {units} records, got {len(found)}; {repair_of(path)}")
+def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the sums over a stage's records, and what earlier stages wrote against what it read."""
+    path, records = folder / "report.json", _records(folder)
+    if len(records) < (units := report["units"]):
+        raise IntegrityError(f"{folder / 'records'}: expected {units} records, got {len(records)}; {repair_of(path)}")
     total: Counts = {}
-    for record in found:
+    for record in records:
         add_counts(total, record.counts)
     yield path, "counts", report["counts"], total
-    yield path, "units", report["units"], len(found)
-    yield path, "bytes", report["bytes"], sum(file["bytes"] for one in found for file in one.outputs.values())
+    yield path, "units", report["units"], len(records)
+    yield path, "bytes", report["bytes"], sum(file["bytes"] for record in records for file in record.outputs.values())
     for what, value, expected in _sums(report["counts"]):
         yield path, what, value, expected
     for key in ("documents", "characters"):
@@ -105,7 +102,7 @@ def _from_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, 
 
 
 def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
-    """Yield the counts of a stage that other counts of it sum up to."""
+    """Yield the counts of a stage that equal the sum of its other counts."""
     total: Any = {}
     for splits in (*counts.get("sets", counts.get("objectives", {})).values(), counts.get("splits", {})):
         for part in splits.values():
@@ -121,11 +118,11 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         yield "text_lacks", _amount(counts["text_lacks"]), without
     if "by_source" in counts:
         events: Counts = {}
-        for one in (counts["malformed"], counts["notes"]):
-            add_counts(events, {reason: number for reason, number in one.items() if number})
+        for reasons in (counts["malformed"], counts["notes"]):
+            add_counts(events, {reason: number for reason, number in reasons.items() if number})
         listed: Counts = {}
-        for one in counts["by_source"].values():
-            add_counts(listed, one)
+        for reasons in counts["by_source"].values():
+            add_counts(listed, reasons)
         yield "by_source", listed, events
 
 
@@ -139,20 +136,20 @@ def _read_json(path: Path, newest: int) -> Any:
 
 
 def _bytes_of(plan: Path) -> int:
-    """Return the bytes of all units of a plan."""
+    """Return the total bytes of all units of a plan."""
     content = _read_json(plan, PLAN_FORMAT)
     try:
-        return sum(one["end"] - one["start"] for one in content["units"])
+        return sum(unit["end"] - unit["start"] for unit in content["units"])
     except (KeyError, TypeError) as error:
         raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
 
 
 def _amount(count: Any) -> int:
-    """Return a count, or the sum of those that a mapping holds."""
+    """Return a count, or the sum of a mapping of counts."""
     return sum(count.values()) if isinstance(count, Mapping) else count
 
 
-def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     """Yield size and hash of each file that the records list."""
     for record in _records(folder):
         for relative, facts in record.outputs.items():
@@ -162,33 +159,42 @@ def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
                 yield path, "xxh3_128", file_hash(path), facts["xxh3_128"]
 
 
-def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield what the documents, rejects and shard sets of a stage hold."""
+def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the contents of a stage's documents, rejects and shard sets."""
     counts, path = report["counts"], folder / "report.json"
     if folder.name == PLAN_STAGE:
         yield path, "bytes_in", counts["bytes_in"], _bytes_of(folder / "plan.json")
     if (folder / "documents").is_dir():
-        texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
+        texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
         yield path, "characters_out", counts["characters_out"], sum(map(characters_of, texts))
-        yield folder / "documents", "n_chars", [one.n_chars for one in texts], [len(one.text) for one in texts]
+        yield (
+            folder / "documents",
+            "n_chars",
+            [path_or_text.n_chars for path_or_text in texts],
+            [len(path_or_text.text) for path_or_text in texts],
+        )
         if "languages" in counts:
             yield path, "languages", counts["languages"], dict(Counter(document.language for document in texts))
     if (folder / "rejects").is_dir():
-        reasons = Counter(row.reason for file in _arrows(folder / "rejects") for row in read_rejects(file))
+        reasons = Counter(row.reason for file in _arrow_files(folder / "rejects") for row in read_rejects(file))
         yield path, "rejected", {key: value for key, value in counts["rejected"].items() if value}, dict(reasons)
     if "held_out" in before and "documents" in counts:
-        held = before["held_out"].get("documents", 0)
-        documents = {"heldout": held, "train": before["merged"]["documents"] - held}
+        heldout = before["held_out"].get("documents", 0)
+        documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
-    for what, value, expected in (*_balanced(folder, counts, before), *counted_again(folder, counts)):
+    for what, value, expected in (*_check_languages(folder, counts, before), *recount(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
-        said = counts["vocabulary"]  # of a published one: its own ids, and those that were added
-        size = said["size"] if "size" in said else said["published"] + said["added"]
+        vocabulary_counts = counts["vocabulary"]  # of a published one: its own ids, and those that were added
+        size = (
+            vocabulary_counts["size"]
+            if "size" in vocabulary_counts
+            else vocabulary_counts["published"] + vocabulary_counts["added"]
+        )
         yield path, "vocabulary", size, Vocabulary.load(vocabulary).size
-    for kind in sorted(one.name for one in folder.glob("clusters/*")):
-        members = [pa.ipc.open_file(file).read_all() for file in _arrows(folder / "clusters" / kind)]
+    for kind in sorted(path_or_text.name for path_or_text in folder.glob("clusters/*")):
+        members = [pa.ipc.open_file(file).read_all() for file in _arrow_files(folder / "clusters" / kind)]
         clusters = sum(len(table["cluster"].unique()) for table in members)
         yield path, f"{kind}.clusters", counts[kind]["clusters"], clusters
         dropped = sum(table["kept"].to_pylist().count(False) for table in members)
@@ -196,77 +202,80 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     if "sentences" in counts:
         kept = counts["sentences"]["found"] - counts["sentences"]["merged"]
         yield path, "sentences", kept, _sentences(folder / "manifest.json")
-        if "target_tokens" not in counts:  # it counts no characters of the other sides of pairs
+        if "target_tokens" not in counts:  # characters of target sides are not counted
             yield path, "characters", counts["characters"], before["characters_out"]
     for manifest in sorted(folder.rglob("manifest.json")):
-        for what, value, expected in _from_set(folder, manifest, counts, before):
+        for what, value, expected in _check_set(folder, manifest, counts, before):
             yield path, what, value, expected
 
 
-def _balanced(
+def _check_languages(
     folder: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield the documents that `balance` counted, and those that `group` copied, by language."""
+    """Yield, per language, the documents that `balance` counted and those that `group` copied."""
     if "balanced" in counts:
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
         factors = _read_json(folder / FACTORS_FILE, FACTORS_FORMAT)
-        told = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
+        factors_by_language = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
         sums = _by_language(counts)
         yield (
             "tokens",
-            {name: row["tokens"] for name, row in told.items()},
-            {n: one["tokens"] for n, one in sums.items()},
+            {name: row["tokens"] for name, row in factors_by_language.items()},
+            {n: row["tokens"] for n, row in sums.items()},
         )
-        yield "balanced", counts["balanced"], {name: row["balanced_tokens"] for name, row in told.items()}
+        yield (
+            "balanced",
+            counts["balanced"],
+            {name: row["balanced_tokens"] for name, row in factors_by_language.items()},
+        )
     if "copies" in counts:
-        found = {name: {key: one[key] for key in ("documents", "tokens")} for name, one in counts["copies"].items()}
-        yield "copies", found, _by_language(before)
+        copied = {name: {key: row[key] for key in ("documents", "tokens")} for name, row in counts["copies"].items()}
+        yield "copies", copied, _by_language(before)
 
 
 def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `balance` counted of each language, over all sources."""
-    found: dict[str, Any] = {}
+    """Return what `balance` counted per language, over all sources."""
+    totals: dict[str, Any] = {}
     for kind in _KINDS:
         for language, by_source in counts.get(kind, {}).items():
-            for one in by_source.values():
-                add_counts(found, {language: one})
-    return found
+            for row in by_source.values():
+                add_counts(totals, {language: row})
+    return totals
 
 
 def _sentences(manifest: Path) -> int:
-    """Return the number of sentences in a token set."""
     shards = open_shards(manifest)
     blocks = (shards.read_block(block) for block in range(len(shards.index)))
     return sum(len(block.columns["sentence_starts"].values) for block in blocks)
 
 
-def _arrows(folder: Path) -> Sequence[Path]:
+def _arrow_files(folder: Path) -> Sequence[Path]:
     return sorted(folder.glob("*.arrow"))
 
 
-def _from_set(
+def _check_set(
     folder: Path, manifest: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield what a shard set holds, of which every row is read, and the samples that its examples were made from."""
+    """Yield the contents of a shard set, reading every row, and the samples that its examples were made from."""
     shards = open_shards(manifest)
-    found, grouping = check_shard_set(shards), shards.manifest.grouping
+    findings, grouping = check_shard_set(shards), shards.manifest.grouping
     parts = manifest.parent.relative_to(folder).parts
     if "splits" in counts:
         parts = ("splits", parts[-1])
         yield from task_counts(shards, counts["splits"][parts[-1]], ".".join(parts))
-    said: Any = counts if not parts or parts[0] == "splits" else counts.get("sets", counts.get("objectives"))
+    set_counts: Any = counts if not parts or parts[0] == "splits" else counts.get("sets", counts.get("objectives"))
     for part in parts:
-        said = said[part]
-    rows = next(key for key in ("examples", "samples", "documents_out") if key in said)
-    yield ".".join((*parts, rows)), said[rows], found.rows
-    others = said.get("target_tokens", 0) if rows == "samples" else 0
-    yield ".".join((*parts, "tokens")), said["tokens"] + said.get("separators", 0) - others, found.tokens
+        set_counts = set_counts[part]
+    rows = next(key for key in ("examples", "samples", "documents_out") if key in set_counts)
+    yield ".".join((*parts, rows)), set_counts[rows], findings.rows
+    others = set_counts.get("target_tokens", 0) if rows == "samples" else 0
+    yield ".".join((*parts, "tokens")), set_counts["tokens"] + set_counts.get("separators", 0) - others, findings.tokens
     totals = shards.manifest.totals  # compared with the rows above
     for key, amounts in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
-        if (name := f"by_{key}") in said or (name := f"tokens_{name}") in said:
-            yield ".".join((*parts, name)), said[name], amounts
+        if (name := f"by_{key}") in set_counts or (name := f"tokens_{name}") in set_counts:
+            yield ".".join((*parts, name)), set_counts[name], amounts
     if rows == "examples" and grouping is not None and "sets" in before:
         label = GroupingSpec.of(grouping.name, grouping.options).label
         samples = before["sets"][label][parts[-1]]["samples"] * shards.manifest.variants
-        yield ".".join((*parts, "samples_in")), said["samples_in"], samples
+        yield ".".join((*parts, "samples_in")), set_counts["samples_in"], samples

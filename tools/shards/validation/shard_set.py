@@ -1,4 +1,4 @@
-"""One pass over a shard set: files against the manifest, blocks against the index, rows against their meaning."""
+"""Check a shard set in one pass: files against the manifest, blocks against the index, rows against their meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODES: Final = {
     "language": ("tokens_by_language", "languages"),
     "source_group": ("tokens_by_source", "source_groups"),
 }
-"""Fields of the manifest for each column of codes: the totals by code, and the names of the codes."""
+"""Manifest fields for each column of codes: the totals by code, and the names of the codes."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class Findings:
 
 
 def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None) -> Findings:
-    """Check a set; `open_shards` has compared manifest, index and file sizes already.
+    """Check a set; `open_shards` has already compared manifest, index and file sizes.
 
     Args:
         shards: the set.
-        also: a further check, called with each block and the number of its shard.
+        also: a further check, called with each block and its shard number.
 
     Raises:
         IntegrityError: the first mismatch, with file, block and row.
@@ -51,39 +51,39 @@ def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] |
     base = BASE_COLUMNS[shards.manifest.kind]
     if base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
         raise IntegrityError(f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}")
-    found = Findings()
+    findings = Findings()
     for block in range(len(shards.index)):
         rows, shard = shards.read_block(block), int(shards.index.shard[block])
         located = LocatedRows(shards.shard_path(shard), int(shards.index.block[block]), rows)
         check_rows(located, shards.manifest)
-        _check_order(located, found, shard)
+        _check_order(located, findings, shard)
         _check_variant(located, shards, shard)
-        _add(found, rows, shards)
+        _add(findings, rows, shards)
         if also is not None:
             also(located, shard)
     for shard in range(len(shards.manifest.shards)):
         shards.verify_shard(shard)  # after the blocks, so that a damaged block is named first
-    _check_totals(shards, found)
-    return found
+    _check_totals(shards, findings)
+    return findings
 
 
-def _check_order(block: LocatedRows, found: Findings, shard: int) -> None:
-    """Require the rows of a shard in order of the hash of their uid, and none twice."""
+def _check_order(block: LocatedRows, findings: Findings, shard: int) -> None:
+    """Require that the rows of a shard are sorted by the hash of their uid, without duplicates."""
     if "uid" not in block.rows.fixed:
         return
     keys = mix(block.rows.fixed["uid"].astype(np.uint64))
-    before = np.concatenate(([found.last if found.shard == shard else np.uint64(0)], keys[:-1]))
+    before = np.concatenate(([findings.last if findings.shard == shard else np.uint64(0)], keys[:-1]))
     if (keys < before).any():
         raise block.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
-    same = np.flatnonzero(keys[1:] == keys[:-1])
-    for row in same.tolist():
+    duplicates = np.flatnonzero(keys[1:] == keys[:-1])
+    for row in duplicates.tolist():
         if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
             raise block.error(row + 1, "the row before has the same sample and variant")
-    found.shard, found.last = shard, keys[-1]
+    findings.shard, findings.last = shard, keys[-1]
 
 
 def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
-    """Require variant v of sample shard k in example shard v * K + k."""
+    """Require that example shard v * K + k holds variant v of sample shard k."""
     variants, files = shards.manifest.variants, len(shards.manifest.shards)
     if shards.manifest.kind != "examples":
         return
@@ -95,33 +95,35 @@ def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
         raise block.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
 
 
-def _add(found: Findings, rows: Rows, shards: ShardSet) -> None:
+def _add(findings: Findings, rows: Rows, shards: ShardSet) -> None:
     lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
-    found.rows += len(rows)
-    found.blocks += 1
+    findings.rows += len(rows)
+    findings.blocks += 1
     if lengths:
-        found.tokens += int(lengths[0].sum())
-        found.longest = max([found.longest, *(int(one.max()) for one in lengths)])
+        findings.tokens += int(lengths[0].sum())
+        findings.longest = max([findings.longest, *(int(length.max()) for length in lengths)])
         for name in _CODES.keys() & rows.fixed.keys():
             tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
-            found.by_code[name] = found.by_code.get(name, np.int64(0)) + tokens
+            findings.by_code[name] = findings.by_code.get(name, np.int64(0)) + tokens
 
 
-def _check_totals(shards: ShardSet, found: Findings) -> None:
+def _check_totals(shards: ShardSet, findings: Findings) -> None:
     manifest = shards.manifest
-    counted = {"samples": found.rows, "tokens": found.tokens, "blocks": found.blocks}
-    for name, value in counted.items():
+    recounted = {"samples": findings.rows, "tokens": findings.tokens, "blocks": findings.blocks}
+    for name, value in recounted.items():
         if value != getattr(manifest.totals, name):
             raise IntegrityError(
                 f"{shards.path}: totals.{name}: expected {getattr(manifest.totals, name)}, counted {value}"
             )
-    if found.longest != manifest.max_length:
-        raise IntegrityError(f"{shards.path}: max_length: expected {manifest.max_length}, longest row {found.longest}")
+    if findings.longest != manifest.max_length:
+        raise IntegrityError(
+            f"{shards.path}: max_length: expected {manifest.max_length}, longest row {findings.longest}"
+        )
     for column, (key, table) in _CODES.items():
-        said = {name: count for name, count in getattr(manifest.totals, key).items() if count}
-        names, tokens = getattr(manifest, table), found.by_code.get(column, np.zeros(0, np.int64))
+        recorded = {name: count for name, count in getattr(manifest.totals, key).items() if count}
+        names, tokens = getattr(manifest, table), findings.by_code.get(column, np.zeros(0, np.int64))
         by_name = {
             names[code] if code < len(names) else f"code {code}": int(tokens[code]) for code in np.flatnonzero(tokens)
         }
-        if said and by_name != said:
-            raise IntegrityError(f"{shards.path}: totals.{key}: expected {said}, counted {by_name}")
+        if recorded and by_name != recorded:
+            raise IntegrityError(f"{shards.path}: totals.{key}: expected {recorded}, counted {by_name}")

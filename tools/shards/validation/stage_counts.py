@@ -1,4 +1,4 @@
-"""Counts of `dedup`, `train_tokenizer` and `encode`, each computed again from the documents and the configuration."""
+"""Recompute counts of `dedup`, `train_tokenizer` and `encode` from the documents and the configuration."""
 
 from __future__ import annotations
 
@@ -23,35 +23,30 @@ from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction
 
-Counted: TypeAlias = Iterator[tuple[str, object, object]]
-"""A count's name, its value in the report, and the value computed again."""
+Recounted: TypeAlias = Iterator[tuple[str, object, object]]
+"""Name of a count, its value in the report, and the recomputed value."""
 
 
-def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
-    """Yield the counts of a stage that follow from what it read, from what it wrote, and from its configuration.
-
-    Args:
-        folder: of the stage.
-        counts: of its report.
-    """
+def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
+    """Yield the counts of a stage that follow from its input, its output and its configuration."""
     config = _config_of(folder / "config.yaml")
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
         yield "hashed", counts["hashed"], keyed
     if "signatures" in counts:
-        left = counts["documents_out"] + counts["rejected"].get("near_duplicate", 0)  # compared with the files
-        yield "signatures", counts["signatures"], left
+        remaining = counts["documents_out"] + counts["rejected"].get("near_duplicate", 0)  # compared with the files
+        yield "signatures", counts["signatures"], remaining
     if "candidates" in counts.get("near", {}):
-        yield from _candidates(folder, config["dedup"]["near"], counts["near"])
+        yield from _recount_candidates(folder, config["dedup"]["near"], counts["near"])
     if "sample" in counts:
-        yield from _sampled(folder, config, counts)
+        yield from _recount_sample(folder, config, counts)
     if "held_out" in counts:
-        yield from _held_out(folder, config, counts)
+        yield from _recount_heldout(folder, config, counts)
 
 
 def _config_of(path: Path) -> dict[str, Any]:
-    """Return the configuration of a stage; IntegrityError where a file is no recipe any more."""
+    """Return the configuration of a stage; IntegrityError if the file is no longer a valid recipe."""
     try:
         plain: dict[str, Any] = to_plain(load_recipe(path))
     except ConfigurationError as error:
@@ -63,34 +58,36 @@ def _documents_before(folder: Path) -> Iterator[Document]:
     """Yield the documents that a stage read: those of the nearest earlier stage that wrote any."""
     names = all_stages()
     earlier = [folder.parent / name / "documents" for name in names[: names.index(folder.name)]]
-    for file in sorted(next(one for one in reversed(earlier) if one.is_dir()).glob("*.arrow")):
+    for file in sorted(
+        next(folder_before for folder_before in reversed(earlier) if folder_before.is_dir()).glob("*.arrow")
+    ):
         yield from read_documents(file)
 
 
-def _candidates(folder: Path, options: Mapping[str, Any], counts: Mapping[str, int]) -> Counted:
-    """Yield what shares a band key, counted over all documents at once; their keys are held in memory."""
+def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mapping[str, int]) -> Recounted:
+    """Yield the documents that share a band key, counted over all documents at once; their keys are kept in memory."""
     rejects = (row for file in sorted((folder / "rejects").glob("*.arrow")) for row in read_rejects(file))
     copies = {row.uid for row in rejects if row.reason == "exact_duplicate"}
     minhash = MinHash(**{name: options[name] for name in ("ngram", "bands", "rows", "seed")})
     texts = (
-        one.text if one.target_text is None else f"{one.text}\n{one.target_text}"
-        for one in _documents_before(folder)
-        if one.uid not in copies
+        document.text if document.target_text is None else f"{document.text}\n{document.target_text}"
+        for document in _documents_before(folder)
+        if document.uid not in copies
     )
     keys = np.array([minhash.band_keys(minhash.signature(text)) for text in texts])
-    _, places, holders = np.unique(keys, return_inverse=True, return_counts=True)
-    shared = (holders[places] > 1).reshape(keys.shape)
+    _, key_index, holders = np.unique(keys, return_inverse=True, return_counts=True)
+    shared = (holders[key_index] > 1).reshape(keys.shape)
     yield "near.candidates", counts["candidates"], int(shared.sum())
     yield "near.members", counts["members"], int(shared.any(axis=-1).sum())
 
 
-def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
-    """Yield the sample that the tokenizer learned from: documents are chosen by a word of their uid, up to a budget."""
-    own, seed = config["train_tokenizer"], config["seed"]
-    sizes, languages, held = dict[bytes, int](), dict[bytes, str](), 0
+def _recount_sample(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Recounted:
+    """Yield the tokenizer's training sample: documents chosen by a hash of their uid, up to a budget."""
+    settings, seed = config["train_tokenizer"], config["seed"]
+    sizes, languages, heldout = dict[bytes, int](), dict[bytes, str](), 0
     for document in _documents_before(folder):
         if is_heldout(document.uid, config["heldout"]["fraction"], seed):
-            held += 1
+            heldout += 1
         else:
             sizes[document.uid] = len(document.text.encode()) + len((document.target_text or "").encode())
             other = "" if document.target_text is None else f"-{document.target_language or 'und'}"
@@ -98,8 +95,11 @@ def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any])
     available = Counter[str]()
     for uid, size in sizes.items():
         available[languages[uid]] += size
-    budget = own["sample_bytes"] or registry.find("clozeline.pipeline.tokenize.tokenizers", own["name"]).SAMPLE_BYTES
-    means = shares(available, budget, own.get("alpha", 1))
+    budget = (
+        settings["sample_bytes"]
+        or registry.find("clozeline.pipeline.tokenize.tokenizers", settings["name"]).SAMPLE_BYTES
+    )
+    means = shares(available, budget, settings.get("alpha", 1))
     copies = {
         uid: int(means[name]) + (fraction(uid, "tokenizer", seed) < means[name] % 1) for uid, name in languages.items()
     }
@@ -110,45 +110,39 @@ def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any])
     chosen = sum(count > 0 for count in copies.values())
     expected = {"documents": chosen, "bytes": sum(learned.values()), "languages": dict(learned)}
     yield "sample", counts["sample"], {name: expected[name] for name in counts["sample"]}
-    yield "skipped", counts["skipped"], {"held_out": held, "over_budget": len(sizes) - chosen}
-    yield "vocabulary.asked", counts["vocabulary"]["asked"], own["size"]
+    yield "skipped", counts["skipped"], {"held_out": heldout, "over_budget": len(sizes) - chosen}
+    yield "vocabulary.asked", counts["vocabulary"]["asked"], settings["size"]
 
 
 def shares(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, float]:
-    """Return the mean copies of a text of each language: its share is its bytes to the power alpha."""
+    """Return the mean copies of a text per language: its share is its bytes to the power of alpha."""
     size, whole = min(budget, sum(available.values())), sum(number**alpha for number in available.values() if number)
     return {
         name: min(4.0, size * number**alpha / whole / number) if number else 1.0 for name, number in available.items()
     }
 
 
-def _held_out(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
-    """Yield the held-out part of a token set, and the tokens of the rest, which `token_counts.arrow` counts by id."""
+def _recount_heldout(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Recounted:
+    """Yield the held-out part of a token set, and the other tokens, which `token_counts.arrow` counts by id."""
     shards = open_shards(folder / "manifest.json")
-    documents = held = held_others = rest = 0
+    documents = heldout_tokens = held_others = train_tokens = 0
     for number in range(len(shards.index)):
         block = shards.read_block(number)
         sizes = block.columns["token_ids"].lengths.tolist()
         others = block.columns["target_ids"].lengths.tolist() if "target_ids" in block.columns else [0] * len(block)
         for uid, size, other in zip(block.fixed["document_uid"], sizes, others, strict=True):
             if is_heldout(uid.tobytes(), config["heldout"]["fraction"], config["seed"]):
-                documents, held, held_others = documents + 1, held + size, held_others + other
+                documents, heldout_tokens, held_others = documents + 1, heldout_tokens + size, held_others + other
             else:
-                rest += size + other
-    computed = {"documents": documents, "tokens": held, "target_tokens": held_others}
+                train_tokens += size + other
+    computed = {"documents": documents, "tokens": heldout_tokens, "target_tokens": held_others}
     yield "held_out", counts["held_out"], {name: computed[name] for name in counts["held_out"]}
     if (by_id := find_token_counts(folder / "manifest.json")) is not None:
-        yield "tokens by id", int(by_id.sum()), rest
+        yield "tokens by id", int(by_id.sum()), train_tokens
 
 
-def task_counts(shards: ShardSet, said: Mapping[str, Any], name: str) -> Counted:
-    """Yield the rows, windows and classes of a split of a task.
-
-    Args:
-        shards: the set of the split.
-        said: counts of the split in the report.
-        name: of the split, for messages.
-    """
+def task_counts(shards: ShardSet, reported: Mapping[str, Any], name: str) -> Recounted:
+    """Yield the rows, windows and classes of one split of a task, given the counts that the report has for it."""
     texts, rows, classes = set[bytes](), 0, Counter[int]()
     for number in range(len(shards.index)):
         block = shards.read_block(number)
@@ -159,6 +153,6 @@ def task_counts(shards: ShardSet, said: Mapping[str, Any], name: str) -> Counted
                 classes.update(block.columns[column].values.tolist())
     facts = facts_of(shards.manifest)
     labels = () if facts is None else facts.labels
-    yield f"{name}.windows", said["windows"], rows - len(texts)
-    yield f"{name}.rows_in", said["rows_in"], len(texts) + sum(said["refused"].values())
-    yield f"{name}.labels", said["labels"], {labels[one]: count for one, count in classes.items()}
+    yield f"{name}.windows", reported["windows"], rows - len(texts)
+    yield f"{name}.rows_in", reported["rows_in"], len(texts) + sum(reported["refused"].values())
+    yield f"{name}.labels", reported["labels"], {labels[label]: count for label, count in classes.items()}

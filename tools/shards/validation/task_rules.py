@@ -1,4 +1,4 @@
-"""Rules for rows of a task: one answer a row, and one that the task has."""
+"""Check task rows: one answer per row, and one that the task allows."""
 
 from __future__ import annotations
 
@@ -44,32 +44,32 @@ def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _tags(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require a class of the task at each tagged place, rising places of tokens, and a word for each token."""
+    """Require a class of the task at each tagged position, ascending token positions, and a word for each token."""
     facts, columns = facts_of(manifest), block.rows.columns
     if facts is None or "tags" not in columns:
         return
-    tags, places, rows = columns["tags"], columns["tag_positions"], columns["input_ids"]
-    if (row := first_row(tags.lengths != places.lengths)) is not None:
-        yield row, f"expected as many tags as tag_positions, got {tags.lengths[row]} and {places.lengths[row]}"
+    tags, positions, rows = columns["tags"], columns["tag_positions"], columns["input_ids"]
+    if (row := first_row(tags.lengths != positions.lengths)) is not None:
+        yield row, f"expected as many tags as tag_positions, got {tags.lengths[row]} and {positions.lengths[row]}"
     if (row := first_of_values(tags, tags.values >= len(facts.labels))) is not None:
         yield row, f"expected classes below {len(facts.labels)} of the task {facts.name}, got {tags[row].tolist()}"
-    if (row := first_not_ascending(places)) is not None:
-        yield row, f"expected rising tag_positions, got {places[row].tolist()}"
-    if (row := first_outside(places, rows.lengths)) is not None:
-        yield row, f"expected tag_positions below the {rows.lengths[row]} tokens of the row, got {places[row].max()}"
+    if (row := first_not_ascending(positions)) is not None:
+        yield row, f"expected rising tag_positions, got {positions[row].tolist()}"
+    if (row := first_outside(positions, rows.lengths)) is not None:
+        yield row, f"expected tag_positions below the {rows.lengths[row]} tokens of the row, got {positions[row].max()}"
     if (row := first_row(columns["word_numbers"].lengths != rows.lengths)) is not None:
         yield row, f"expected a word number for each of {rows.lengths[row]} tokens"
 
 
-def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require an answer inside the places where one may be, and characters for each token."""
+def _answer_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require an answer inside the allowed positions, and characters for each token."""
     columns = block.rows.columns
     if "answer_span" not in columns:
         return
-    rows, spans, places, owned = (
+    rows, spans, positions, owned = (
         columns[name] for name in ("input_ids", "answer_span", "answer_places", "owned_places")
     )
-    for name, column in (("answer_places", places), ("owned_places", owned)):
+    for name, column in (("answer_places", positions), ("owned_places", owned)):
         if (row := first_not_ascending(column)) is not None:
             yield row, f"expected rising {name}, got {column[row].tolist()}"
         if (row := first_outside(column, rows.lengths)) is not None:
@@ -77,32 +77,32 @@ def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row(columns["offsets"].lengths != 2 * rows.lengths)) is not None:
         yield row, f"expected two offsets for each of {rows.lengths[row]} tokens, got {columns['offsets'].lengths[row]}"
     for row in range(len(rows)):
-        span, allowed = spans[row].tolist(), set(places[row].tolist())
+        span, allowed = spans[row].tolist(), set(positions[row].tolist())
         if (
             len(span) != 2
             or span[0] > span[1]
             or not allowed.issuperset(span)
             or not allowed.issuperset(owned[row].tolist())
         ):
-            yield row, f"expected the first and the last place of an answer among answer_places, got {span}"
+            yield row, f"expected the first and last position of an answer among answer_places, got {span}"
 
 
-def _turns(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require labels that are the row's own tokens, and not the first, which nothing precedes."""
+def _target_labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require labels that equal the row's own tokens, except the first, which nothing precedes."""
     columns = block.rows.columns
     if facts_of(manifest) is None or "label_positions" not in columns:
         return
-    ids, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
-    if (row := first_outside(places, ids.lengths)) is not None or len(places.values) != len(labels.values):
-        return  # said by the rules of all labels
-    rows = np.repeat(np.arange(len(places)), places.lengths)
-    wrong = (ids.values[ids.offsets[rows] + places.values] != labels.values) | (places.values == 0)
-    if (row := first_of_values(places, wrong)) is not None:
+    ids, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    if (row := first_outside(positions, ids.lengths)) is not None or len(positions.values) != len(labels.values):
+        return  # reported by the check of all labels
+    rows = np.repeat(np.arange(len(positions)), positions.lengths)
+    wrong = (ids.values[ids.offsets[rows] + positions.values] != labels.values) | (positions.values == 0)
+    if (row := first_of_values(positions, wrong)) is not None:
         yield row, f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}"
 
 
 def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require two or more choices that begin at rising places of the row, and one of them that is right."""
+    """Require two or more choices that start at ascending positions, one of them correct."""
     columns = block.rows.columns
     if "choice_starts" not in columns:
         return
@@ -123,5 +123,5 @@ def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _answers, _tags, _answer_places, _choices, _turns
+    _answers, _tags, _answer_spans, _choices, _target_labels
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Show a view on the terminal, in color where it has colors, or as one self-contained web page without scripts."""
+"""Render a view on the terminal, in color where supported, or as one self-contained web page without scripts."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def print_view(view: View, console: Console) -> None:
     for part in view.parts:
         if isinstance(part, Passage):
             console.print(Text(f"\n{part.title}", "bold"))
-            console.print(_text(part.tokens))
+            console.print(_to_text(part.tokens))
         else:
-            console.print(_table(part))
+            console.print(_to_table(part))
     legend = Text("\n")
     for token in view.legend():
-        legend.append(f" {token.text} ", _style(token)).append("  ")
+        legend.append(f" {token.text} ", _token_style(token)).append("  ")
     if legend.plain.strip():
         console.print(legend)
 
@@ -61,39 +61,41 @@ def view_page(view: View) -> str:
     parts = []
     for part in view.parts:
         if isinstance(part, Passage):
-            parts.append(section(part.title, f"<p class=t>{_html(part.tokens)}</p>"))
+            parts.append(section(part.title, f"<p class=t>{_to_html(part.tokens)}</p>"))
             continue
         header = "".join(f"<th>{escape(name)}</th>" for name in part.header)
-        rows = "".join(f"<tr>{''.join(f'<td>{_html(cell)}</td>' for cell in row)}</tr>" for row in part.rows)
+        rows = "".join(f"<tr>{''.join(f'<td>{_to_html(cell)}</td>' for cell in row)}</tr>" for row in part.rows)
         parts.append(section(part.title, scrolled(f"<tr>{header}</tr>{rows}")))
-    legend = " ".join(map(_span, view.legend()))
+    legend = " ".join(map(_to_span, view.legend()))
     return page(view.title, [*parts, section("Legend", f"<p class=t>{legend}</p>")], style=_PAGE_STYLE)
 
 
-def _style(token: Token) -> str:
+def _token_style(token: Token) -> str:
     color = _COLORS[token.number % len(_COLORS)] if token.role in NUMBERED else ""
     return f"{_STYLES[token.role]} {color}".strip()
 
 
-def _text(cell: Cell) -> Text:
-    return Text(cell) if isinstance(cell, str) else Text.assemble(*((token.text, _style(token)) for token in cell))
+def _to_text(cell: Cell) -> Text:
+    return (
+        Text(cell) if isinstance(cell, str) else Text.assemble(*((token.text, _token_style(token)) for token in cell))
+    )
 
 
-def _table(sheet: Sheet) -> Table:
+def _to_table(sheet: Sheet) -> Table:
     table = Table(title=Text(f"\n{sheet.title}"), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
                   show_header=bool(sheet.header), pad_edge=False)  # fmt: skip
     for name in sheet.header or ("", ""):
         table.add_column(Text(name), overflow="fold")
     for row in sheet.rows:
-        table.add_row(*map(_text, row))
+        table.add_row(*map(_to_text, row))
     return table
 
 
-def _html(cell: Cell) -> str:
-    return escape(cell) if isinstance(cell, str) else "".join(map(_span, cell))
+def _to_html(cell: Cell) -> str:
+    return escape(cell) if isinstance(cell, str) else "".join(map(_to_span, cell))
 
 
-def _span(token: Token) -> str:
+def _to_span(token: Token) -> str:
     if token.role == "plain" and not token.note:
         return escape(token.text)
     color = f" c{token.number % len(_HUES)}" if token.role in NUMBERED else ""

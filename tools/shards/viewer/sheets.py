@@ -1,4 +1,4 @@
-"""Sheets about a set and about the source of a row."""
+"""Describe a set and the source of a row as sheets of a view."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; parts and steps by their names alone."""
+    """Return an option as text; steps and parts by name only."""
     if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
         return "+".join(str(item["name"]) for item in value)
     return str(value)
@@ -61,7 +61,7 @@ def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
 
 
 def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
-    """Return shard, block and row, and the documents that the row was cut from."""
+    """Return shard, block, row, and the documents that the row was cut from."""
     fixed, manifest = row.fixed, shards.manifest
     shard = shards.shard_path(int(shards.index.shard[block]))
     facts = {"stored in": f"{shard.name}, block {int(shards.index.block[block])}, row {number}"}
@@ -77,15 +77,15 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
-    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_others(shards, block, number))))
+    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_other_documents(shards, block, number))))
 
 
-def _others(shards: ShardSet, block: int, number: int) -> Iterator[tuple[str, str]]:
-    """Yield the other documents that the row has text of."""
+def _other_documents(shards: ShardSet, block: int, number: int) -> Iterator[tuple[str, str]]:
+    """Yield the other documents with text in the row."""
     at = {(block, number): shards.read_block(block).take(np.array([number]))}
-    partners = [found["partner"] for found in partners_of(shards, at).values()]
-    for name, found in (("then", documents_of(shards, at)[block, number][1:]), ("partner", partners)):
-        for other in found:
+    partners = [partner["partner"] for partner in partners_of(shards, at).values()]
+    for name, partner in (("then", documents_of(shards, at)[block, number][1:]), ("partner", partners)):
+        for other in partner:
             yield f"{name} document", f"{other['document']}{describe_origin(other)}"
 
 

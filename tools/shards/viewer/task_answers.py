@@ -1,4 +1,4 @@
-"""The answer that a row of a task asks for: class, number, classes of its words, or a part of a text."""
+"""Describe the answer that a task row asks for: class, number, word classes, or a part of a text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 
 
 def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
-    """Return `label`, `target`, `tags` or `answer` with its meaning; nothing for a row or a set without one.
-
-    Args:
-        facts: of the row's set, None where it has none.
-        row: an example.
-    """
+    """Return `label`, `target`, `choice`, `tags` or `answer` with its meaning; {} for a row without an answer."""
     if facts is None:
         return {}
     if "label" in row.columns and len(row["label"]) == 1:
@@ -31,6 +26,6 @@ def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
     if "answer_span" in row.columns:
         record = json.loads(row["record"].tobytes())
         first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
-        found = record["context"][first[0] : last[1]]
-        return {"answer": repr(found) if found else f"none in this window, of {record['answers']}"}
+        answer = record["context"][first[0] : last[1]]
+        return {"answer": repr(answer) if answer else f"none in this window, of {record['answers']}"}
     return {}

@@ -57,7 +57,7 @@ def test_rows_that_hold_a_document_have_all_its_tokens(shard_sets):
         for uid in held:
             found = 0
             for rows in blocks:
-                chosen = packing.holding(rows, np.frombuffer(uid, "S16"))
+                chosen = packing.contains_documents(rows, np.frombuffer(uid, "S16"))
                 for row, uids, here in zip(rows, packing.documents(rows), chosen.tolist(), strict=True):
                     place = uids.index(uid) if uid in uids else None
                     mine = 0 if place is None else tokens_of(row, place, len(known[uid]))
@@ -84,7 +84,7 @@ def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_
     content.fixed["document_offset"][:] = [0, 4]
     assert packing.documents(content) == [[first], [first, second]]
     for uid, held in ((first, [True, False]), (second, [False, True])):
-        assert packing.holding(content, np.frombuffer(uid, "S16")).tolist() == held
+        assert packing.contains_documents(content, np.frombuffer(uid, "S16")).tolist() == held
 
 
 @pytest.mark.parametrize("missing", ["group", "encode"])

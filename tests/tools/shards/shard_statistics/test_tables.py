@@ -39,7 +39,7 @@ def test_labels_and_coverage_are_those_of_the_rows(made):
     ((name, count, _, share),) = found["labels"].rows
     assert (name, count) == ("label_ids", labels)
     assert share == pytest.approx(100 * labels / tokens)
-    kinds = found["what the input has in their place"].rows
+    kinds = found["input at label positions"].rows
     assert sum(row[1] for row in kinds) == labels
     assert sum(row[2] for row in kinds) == pytest.approx(100)
     for name, used, share, half, ninety, almost, frequent in found["vocabulary coverage"].rows:

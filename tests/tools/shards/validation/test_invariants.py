@@ -31,7 +31,7 @@ def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
         ("masked_lm", lambda rows: with_fixed(rows, "language", 2, 7), "language: expected a code below 1, got 7"),
         ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 9), "variant: expected a code below 2, got 9"),
         ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_order", 2, 0, 5), "to be a permutation"),
-        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_starts", 2, 0, 1), "to begin with 0"),
+        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_starts", 2, 0, 1), "to start with 0"),
         ("document_rotation", lambda rows: changed(rows, "rotation", 2, 0, 900), "rotation below the"),
         ("text_infilling", lambda rows: changed(rows, "span_lengths", 2, 0, 60), "spans overlap"),
         ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
@@ -45,7 +45,7 @@ def test_the_first_row_that_breaks_a_rule_is_named(
 
 @pytest.mark.parametrize(
     ("value", "place", "message"),
-    [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to begin with 0")],
+    [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to start with 0")],
 )
 def test_documents_of_targets_follow_those_of_inputs(tmp_path: Path, value: int, place: int, message: str) -> None:
     write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])

@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.located_rows import LocatedRows
-from clozeline.tools.shards.validation.round_trip import Restoring
+from clozeline.tools.shards.validation.round_trip import RoundTrip
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
@@ -74,7 +74,7 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
     located = LocatedRows(examples.shard_path(0), 0, wrong)
     check_rows(located, examples.manifest)
     with pytest.raises(IntegrityError, match=r"row 2 \(sample"):
-        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)
+        RoundTrip(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_a_part_that_is_not_there_is_found(out: Path) -> None:
     parts[2] = 9
     located = LocatedRows(examples.path, 0, replace(rows, fixed={**rows.fixed, "part": np.asarray(parts)}))
     with pytest.raises(IntegrityError, match=r"row 2 .*cannot be restored"):
-        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)
+        RoundTrip(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)

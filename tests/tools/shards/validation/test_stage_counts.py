@@ -13,7 +13,7 @@ import yaml
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.tokenize.train.sample import mean_copies
-from clozeline.tools.shards.validation.stage_counts import counted_again, shares
+from clozeline.tools.shards.validation.stage_counts import recount, shares
 
 STAGES = ("dedup", "train_tokenizer", "encode")
 
@@ -21,7 +21,7 @@ STAGES = ("dedup", "train_tokenizer", "encode")
 def different(run: Path, stage: str) -> list[str]:
     """Return the counts of a stage that its data contradict."""
     counts = read_report(run / stage / "report.json", "")["counts"]
-    return [what for what, value, expected in counted_again(run / stage, counts) if value != expected]
+    return [what for what, value, expected in recount(run / stage, counts) if value != expected]
 
 
 def configured(path: Path, change: Callable[[Any], object]) -> None:
@@ -41,7 +41,7 @@ def test_a_whole_run_agrees(whole: Path) -> None:
 
 
 def _all(run: Path, stage: str) -> list[Any]:
-    return list(counted_again(run / stage, read_report(run / stage / "report.json", "")["counts"]))
+    return list(recount(run / stage, read_report(run / stage / "report.json", "")["counts"]))
 
 
 @pytest.mark.parametrize(

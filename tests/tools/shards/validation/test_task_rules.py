@@ -96,7 +96,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("answer_span", [2, 1], r"first and the last place of an answer among answer_places, got \[2, 1\]"),
+        ("answer_span", [2, 1], r"first and last position of an answer among answer_places, got \[2, 1\]"),
         ("answer_span", [1], "the last place of an answer"),
         ("answer_span", [1, 3], "the last place of an answer"),
         ("answer_places", [1, 0, 2], "rising answer_places"),

@@ -46,7 +46,7 @@ def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_pat
     def refused(*_: object) -> None:
         raise ConfigurationError("needs the mode token 'R'")
 
-    monkeypatch.setattr("clozeline.tools.shards.validate_shards.Restoring", refused)
+    monkeypatch.setattr("clozeline.tools.shards.validate_shards.RoundTrip", refused)
     assert main([str(examples), "--against", str(origin)]) == 0
     assert "and no example was restored (needs the mode token 'R')" in capsys.readouterr().out
     assert main([str(manifest), "--against", str(samples)]) == 64, "with its tokenizer it is an error"
