@@ -62,8 +62,8 @@ fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff format .
 
 objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
-	$(BIN)/python -m tests.pipeline.objectives.golden
-	$(BIN)/python -m tests.pipeline.groupings.test_grouping_bytes
+	$(BIN)/python -m tests.pipeline.corrupt.objectives.golden
+	$(BIN)/python -m tests.pipeline.group.groupings.test_grouping_bytes
 	$(BIN)/python tools/website/make_gallery.py
 
 docs: $(STAMP)  ## make the generated parts of docs/ again

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md: its map shows the folders that exist."""
+"""CONTRIBUTING.md and the Makefile: folders, modules and files that they name exist."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_the_map_lists_the_folders_of_a_package(package: str) -> None:
     lines = re.findall(r"^    \w+/ (.*)", part[1], flags=re.MULTILINE)
     for folder, line in zip(inner, lines, strict=True):
         assert not [name for name in re.findall(r"(\w+)/", line) if not (ROOT / package / folder / name).is_dir()]
+
+
+def test_the_makefile_starts_modules_and_files_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    modules = {name for name in re.findall(r"python -m (\S+)", makefile) if name.startswith("tests.")}
+    files = {f"{module.replace('.', '/')}.py" for module in modules} | set(re.findall(r"python (\S+\.py)", makefile))
+    assert len(files) > 5
+    assert not [file for file in files if not (ROOT / file).is_file()]
