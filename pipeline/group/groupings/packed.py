@@ -61,7 +61,7 @@ class Packed(Grouping):
         sentences = starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0")
         documents = starts_feature("document_starts", options.length, "row indices of document starts, first 0")
         self.columns = (Feature("ids", "ids", 1, "content tokens and separators"), sentences, documents)
-        self._place_dtype = documents.dtype
+        self._start_dtype = documents.dtype
         name = options.separator
         self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
 
@@ -69,19 +69,23 @@ class Packed(Grouping):
         """Lay the documents end to end and cut."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences] index this stream.
         begins = offsets_of(tokens.lengths + (self._separator is not None))
         stream, separators = self._stream(tokens, begins)
         draws = self.part_draws(context)
-        places = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
-        offsets = self.bounds(filled, begins, places, draws, context.label)
+        sentence_positions = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
+        # Cut the stream at `offsets` [rows + 1], and count starts from the start of their row.
+        offsets = self.bounds(filled, begins, sentence_positions, draws, context.label)
         columns = {
             "ids": Ragged(stream, offsets),
-            "sentence_starts": starts_in_rows(places, offsets, self._place_dtype),
-            "document_starts": starts_in_rows(begins[:-1], offsets, self._place_dtype),
+            "sentence_starts": starts_in_rows(sentence_positions, offsets, self._start_dtype),
+            "document_starts": starts_in_rows(begins[:-1], offsets, self._start_dtype),
         }
+        # Drop rows below the minimum; separators do not count as tokens.
         lengths = np.diff(offsets)
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
         kept, dropped = kept_by_minimum(lengths, lengths - in_row, columns["sentence_starts"].lengths, minimum)
+        # Name each row after its first token: document, and offset in it.
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
         starts = starts_at(filled, first, offsets[:-1] - begins[first], context.label)
         if not kept.all():
@@ -115,8 +119,8 @@ class Packed(Grouping):
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         if self._separator is None:
             return values, np.empty(0, dtype=np.int64)
-        places = begins[1:] - 1
-        return insert_at(values, places, self._separator), places
+        ends = begins[1:] - 1  # the last position of each document is its separator
+        return insert_at(values, ends, self._separator), ends
 
 
 def cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str, stop: Callable[[int, int], int]) -> Int64:
