@@ -18,7 +18,8 @@ from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.train.run import dry_run, run
+from clozeline.train.dry_run import dry_run
+from clozeline.train.run import run
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", "clozeline.train.optim.optimizers"),
@@ -41,20 +42,20 @@ def main(arguments: Sequence[str]) -> int:
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
     try:
         parser = _parser()
-        given = parser.parse_intermixed_args(list(arguments))
-        if given.help:
+        options = parser.parse_intermixed_args(list(arguments))
+        if options.help:
             if rank == "0":
                 parser.print_help()
                 print_keys(keys_of(TrainConfig, _ALGORITHMS))
             return 0
-        if given.config is None:
+        if options.config is None:
             parser.error("--config is missing")
-        config = load_config(TrainConfig, config_file(given.config, "train.yaml"), given.overrides)
-        return dry_run(config) if given.dry_run else run(config)
+        config = load_config(TrainConfig, config_file(options.config, "train.yaml"), options.overrides)
+        return dry_run(config) if options.dry_run else run(config)
     except KeyboardInterrupt:
-        return _interrupted(local, INTERRUPTED)
+        return _report_interrupt(local, INTERRUPTED)
     except Interrupted:
-        return _interrupted(local, STOPPED)
+        return _report_interrupt(local, STOPPED)
     except Exception as error:
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # which has one
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         return code
 
 
-def _interrupted(local: str, code: int) -> int:
+def _report_interrupt(local: str, code: int) -> int:
     """Print one line for a signal that came before the first step."""
     if local == "0":
         sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")

@@ -1,6 +1,6 @@
 """One optimizer step under DeepSpeed ZeRO: micro-batches in, summed losses and a gradient norm out.
 
-The loss of a head is one mean over the global batch: a sum divided by a count N over all ranks. ZeRO averages
+The loss of a head is one mean over the global batch: its sum divided by a count N over all ranks. ZeRO averages
 gradients over ranks and sums them over micro-batches, so each micro-batch contributes `sum x weight x world / N`: the
 result does not depend on how rows are spread over ranks and micro-batches.
 """
@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -21,23 +20,24 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
-from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.model.parameters.sharding import full_shape
 from clozeline.seeding import keyed_hash
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.distributed.step_clock import StepClock
+from clozeline.train.engine_config import engine_config
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.weights.anchor_weights import Anchors
-from clozeline.train.optim.weights.flat_buffers import grouped_flats, layout_of
+from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.optim.weights.unfreezing import Unfreezing
 
 _LINEAR: Final = torch.nn.functional.linear
-"""Function that stage 3 replaces in torch, from the construction of a model on."""
+"""Function that ZeRO stage 3 replaces in torch when a model is built."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class StepResult:
     sums: dict[str, Tensor]
     """head → summed loss of this rank's labels, float64 scalar on the device"""
     figures: dict[str, Tensor]
-    """"head/name" → further sums of the head over the same labels, likewise"""
+    """"head/name" → further sums of the head over the same labels, float64 scalars on the device"""
     gradient_norm: float
-    """norm of the whole gradient before clipping; inf where the step was skipped"""
+    """gradient norm over all parameters before clipping; inf where the step was skipped"""
     skipped: bool
     """true if the gradient was not finite, so that nothing was updated"""
     clock: StepClock
@@ -61,8 +61,8 @@ class StepResult:
 class Engine:
     """A model, its optimizer and DeepSpeed's engine around them.
 
-    The only place that seeds torch: dropout depends on (seed, step, first lane of the rank, micro-batch), so no
-    generator state has to be saved.
+    Nothing else seeds torch: dropout depends on (seed, step, first lane of the rank, micro-batch), so no generator
+    state has to be saved.
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig, world: World) -> None:
@@ -72,6 +72,7 @@ class Engine:
         self.gradient_bytes = 0
         self._accumulation = check_world(config, world.size)
         self._weights = config.model.head_weights
+        # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile:
             compile_layers(model)
@@ -80,8 +81,9 @@ class Engine:
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
-        # What is beside an adapter keeps its dropout, and is computed again where activations are not kept.
+        # frozen weights under an adapter keep their dropout
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
+        # build the optimizer over groups of parameters, and wrap both in ZeRO
         count = sum(full_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
@@ -93,10 +95,11 @@ class Engine:
             self.deepspeed, *_ = load_deepspeed().initialize(
                 model=model,
                 optimizer=self._builder.build(groups),
-                config=deepspeed_settings(config, world.size, count),
+                config=engine_config(config, world.size, count),
                 dist_init_required=False,
             )
         self._builder.bind(self.optimizer, layout_of(model, self.deepspeed, world))
+        # regularizer, moving average, unfreezing, gradient noise
         every = config.unfreeze_every
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
@@ -107,7 +110,7 @@ class Engine:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """The torch optimizer inside, whose groups take the learning rate."""
+        """The torch optimizer inside DeepSpeed's."""
         return cast(torch.optim.Optimizer, self.deepspeed.basic_optimizer)
 
     @property
@@ -118,14 +121,15 @@ class Engine:
     def step(
         self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
     ) -> StepResult:
-        """Do one optimizer step.
+        """Do one optimizer step: forward and backward per micro-batch, then clip and update.
 
         Args:
             batches: this rank's micro-batches of the global batch.
-            counts: head → divisor of its loss in the whole global batch, over all ranks.
-            step: number of this step, from 1; seeds dropout.
-            learning_rate: rate of this step.
+            counts: head → divisor of its loss in the global batch, over all ranks.
+            step: index of this step, from 1; seeds dropout.
+            learning_rate: of this step.
         """
+        # set accumulation, learning rates, unfreezing and the moving average for this step
         if len(batches) != self._accumulation:
             self._accumulate(len(batches), step)
         layer_decay = self.config.optimizer.options.layer_decay or 1.0
@@ -134,7 +138,8 @@ class Engine:
         if self._unfreezing is not None:
             self._unfreezing.begin(step)
         if self.average is not None:
-            self.average.begin(flat for flat, _ in grouped_flats(self.deepspeed))
+            self.average.begin(flat for flat, _ in iterate_flats(self.deepspeed))
+        # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
             for head, weight in self._weights.items()
@@ -144,21 +149,25 @@ class Engine:
         norm: float | None = None
         clock = StepClock(self.world.device)
         for index, batch in enumerate(batches):
+            # forward: one loss per head
             self._seed(step, index)
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
-            # It asks while a bucket is sent, in the backward pass, and would learn the answer only after that.
+            # backward: ZeRO reduces gradients while it runs, so it must know now whether this is the last micro-batch
             self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
+            # add up losses and metrics on the device
             add_sums(losses, sums, figures)
             if self._squares is not None:
                 self._squares.end(self._label_share(batch, counts))
             clock.end("backward")
+            # clip and update after the last micro-batch
             if index + 1 == len(batches):
                 norm = self._finish_gradient()
             self.deepspeed.step()
             clock.end("optimizer")
+        # a step whose gradient is not finite was skipped by DeepSpeed
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
         norm = norm if math.isfinite(norm) else math.inf
         self.skipped += norm == math.inf
@@ -168,7 +177,7 @@ class Engine:
         return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock, squares=squares)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:
-        """Return what the model reads of a batch; `step` 0 is an evaluation."""
+        """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
         if "sample_words" not in getattr(self.model, "needs", ()):
             return batch.tensors
         words = sample_words(self.config.seed, step, batch.origin, batch.tensors)
@@ -186,13 +195,13 @@ class Engine:
         return cast(dict[str, Loss], self.deepspeed(moved))
 
     def train(self, mode: bool) -> None:
-        """Switch dropout on or off; frozen modules have none."""
+        """Switch dropout on or off; frozen modules never have dropout."""
         self.deepspeed.train(mode)
         for module in self._frozen:
             module.eval()
 
     def follow(self, heldout_losses: Sequence[float]) -> bool:
-        """Tell the optimizer the held-out losses so far; return whether it does another update from now on."""
+        """Pass the held-out losses so far to the optimizer; return whether its update changes from now on."""
         return bool(self._builder.follow(self.optimizer, heldout_losses))
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
@@ -204,19 +213,18 @@ class Engine:
         self.deepspeed.micro_steps = step * self._accumulation
 
     def close(self) -> None:
-        """Release DeepSpeed's hooks and put back the function that stage 3 replaces in torch."""
+        """Release DeepSpeed's hooks and restore the torch function that stage 3 replaces."""
         self.deepspeed.destroy()
         torch.nn.functional.linear = _LINEAR
 
     def _accumulate(self, micro_batches: int, step: int) -> None:
-        """Change the number of micro-batches from this step on: another phase of the data has begun."""
         self._accumulation = micro_batches
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         self.deepspeed.set_train_batch_size(rows)
         self.deepspeed.micro_steps = (step - 1) * micro_batches
 
     def _label_share(self, batch: MicroBatch, counts: Mapping[str, float]) -> float:
-        """Return a micro-batch's part of the labels of the global batch, a mean over the heads by their weights."""
+        """Return a micro-batch's share of the global batch's labels, averaged over heads by their weights."""
         weights = {head: weight for head, weight in self._weights.items() if counts[head]}
         parts = [weight * self.heads[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
@@ -227,10 +235,7 @@ class Engine:
         torch.manual_seed(word - (1 << 63))
 
     def _finish_gradient(self) -> float | None:
-        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, None at other stages.
-
-        A step whose gradients are all None advances DeepSpeed's counters and touches nothing else.
-        """
+        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, None at other stages."""
         if not self.gradient_bytes:
             self.gradient_bytes = _gradient_bytes(self.deepspeed)
         if zero_stage(self.config, self.world.size) > 0:
@@ -238,7 +243,7 @@ class Engine:
         parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        if not torch.isfinite(norm):
+        if not torch.isfinite(norm):  # with all gradients None, DeepSpeed's step updates nothing
             for parameter in parameters:
                 parameter.grad = None
         elif self.config.gradient_clipping > 0:
@@ -247,79 +252,32 @@ class Engine:
 
 
 def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[str, Tensor]) -> None:
-    """Add the sums of a micro-batch in place; `figures` begins empty and gets the names "head/name"."""
+    """Add the sums of a micro-batch to `sums` by head, and to `figures` by "head/name"."""
     for head, loss in losses.items():
         sums[head] += loss.total.detach()
         for name, total in loss.figures.items():
             figures[f"{head}/{name}"] = figures.get(f"{head}/{name}", 0) + total
 
 
-def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
-    """Return the configuration for DeepSpeed; keys with a surprising default are written out."""
-    stage = zero_stage(config, world_size)
-    usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 the bucket is memory beside the gradients
-    bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
-    bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
-    settings: dict[str, Any] = {
-        "train_batch_size": config.data.global_batch,
-        "train_micro_batch_size_per_gpu": config.data.micro_batch,
-        "gradient_accumulation_steps": check_world(config, world_size),
-        "gradient_clipping": config.gradient_clipping if stage > 0 else 0.0,
-        "steps_per_print": 1_000_000_000,
-        "wall_clock_breakdown": False,
-        "zero_allow_untested_optimizer": True,
-        "zero_force_ds_cpu_optimizer": False,
-        "zero_optimization": {
-            "stage": stage,
-            "reduce_bucket_size": bucket,
-            "allgather_bucket_size": bucket,
-            "overlap_comm": stage > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
-            "contiguous_gradients": True,
-            "round_robin_gradients": False,
-            "stage3_param_persistence_threshold": config.zero.persistent,
-            "stage3_prefetch_bucket_size": min(50_000_000, bucket),
-        },
-    }
-    if config.zero.offload != "none":
-        settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
-    if config.zero.offload == "parameters":
-        settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
-    if config.precision == "bf16":
-        settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
-        settings["data_types"] = {"grad_accum_dtype": "fp32"}
-    return settings
-
-
-def placement_of(config: TrainConfig, world: World) -> Placement:
-    """Return where a model of this run is built: at stage 3 a rank never holds more than one module's parameters."""
-    if config.zero.stage < 3:
-        return WHOLE
-    zero = load_deepspeed().zero
-    settings = deepspeed_settings(config, world.size, 1)  # says the type, too: `dtype` is not obeyed on processors
-    return Placement(
-        partial(zero.Init, config_dict_or_path=settings), partial(zero.GatheredParameters, modifier_rank=0)
-    )
-
-
 def wide_ids(ids: Tensor) -> Tensor:
-    """Return int64 ids from uint16 or int32; by way of int16, since few kernels know unsigned integers."""
-    if ids.dtype == torch.uint16:
+    """Return int64 ids from uint16 or int32."""
+    if ids.dtype == torch.uint16:  # few kernels know unsigned integers
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
     return ids.to(torch.int64)
 
 
 def _gradient_bytes(engine: Any) -> int:
-    """Return the bytes held for gradients between the last backward pass and the update."""
-    held = [parameter.grad for parameter in engine.module.parameters()]
+    """Return the bytes of gradients between the last backward pass and the update."""
+    gradients = [parameter.grad for parameter in engine.module.parameters()]
     zero = engine.optimizer
     averaged = getattr(zero, "averaged_gradients", None) or {}
-    held += [gradient for group in averaged.values() if group is not None for gradient in group]
-    held += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
-    held.append(getattr(zero, "grad_partitions_flat_buffer", None))
-    held += [flat.grad for flat, _ in grouped_flats(engine)]  # with zero.offload, on the host
+    gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
+    gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
+    gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
+    gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
     storages = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-        for tensor in held
+        for tensor in gradients
         if isinstance(tensor, Tensor)
     }
     return sum(storages.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import torch
@@ -11,8 +12,11 @@ from torch import Tensor
 
 from clozeline.model.heads import Head
 from clozeline.train.checkpoint.averaged_weights import averages_as_weights
+from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import MicroBatch, next_global_batch, shares
+from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine, add_sums
@@ -61,6 +65,16 @@ class _OnePass:
         return next(self.steps)
 
 
+def open_heldout(config: TrainConfig, datasets: Datasets, world: World, resources: ExitStack) -> list[HeldoutSet]:
+    """Open the held-out sets; `resources` closes them."""
+    opened = []
+    for name, shards in datasets.heldout.items():
+        stream = open_stream(config.data, [datasets.heldout_phase(name)], world.rank, world.size)
+        batches = batches_of_pass(len(shards), config.data.global_batch, config.evaluate.max_rows)
+        opened.append(HeldoutSet(name, resources.enter_context(stream), batches))
+    return opened
+
+
 def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
     """Return the global batches of an evaluation, the last one filled up; 45 rows in batches of 8 are 6."""
     return -(-(rows if max_rows is None else min(rows, max_rows)) // global_batch)
@@ -82,12 +96,12 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
     source = _OnePass(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
     try:
         with torch.no_grad(), averages_as_weights(engine):
-            return _evaluated(engine, heldout, source, watchdog, stop)
+            return _run_pass(engine, heldout, source, watchdog, stop)
     finally:
         engine.train(True)
 
 
-def _evaluated(
+def _run_pass(
     engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
     heads = engine.config.model.head_weights

@@ -19,12 +19,12 @@ from clozeline.train.engine import Engine
 from clozeline.train.evaluate import Evaluation, HeldoutSet, evaluate
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
-from clozeline.train.optim.early_stopping import exhausted, judged, metric_value
+from clozeline.train.optim.early_stopping import metric_value, should_stop, update_best
 
 
 @dataclass(frozen=True)
 class Run:
-    """The parts of a run, ready to go."""
+    """Everything that training needs, built and opened."""
 
     config: TrainConfig
     world: World
@@ -39,7 +39,7 @@ class Run:
 
     @cached_property
     def schedule(self) -> Callable[[int], float]:
-        """Map from the step, counted from 1, to the share of the peak learning rate."""
+        """Multiplier of the peak learning rate by step, counted from 1."""
         schedule: Callable[[int], float] = self.config.schedule.build(self.config.schedule.options.steps)
         return schedule
 
@@ -60,10 +60,11 @@ class Run:
         passed = any(tokens < limit <= state.tokens for limit in config.milestones)
         return evaluated or passed or _due(state.step, config.every)
 
-    def scored(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
+    def add_scores(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
         """Return the state with the held-out results of its step.
 
-        The last evaluation of a start, at a step that another number of steps would not evaluate, is not one to follow.
+        Optimizer and early stopping ignore the extra evaluation at the end of a run: with more `steps` it would not
+        have happened.
         """
         loss, early = next(iter(evaluations.values())).loss, self.config.early_stop
         scored = replace(state, heldout_loss=loss)
@@ -73,34 +74,38 @@ class Run:
             scored = replace(scored, heldout_losses=(*state.heldout_losses, loss))
         if early is None:
             return scored
-        return replace(scored, best=judged(early, state.best, metric_value(evaluations, early.metric), state.step))
+        return replace(scored, best=update_best(early, state.best, metric_value(evaluations, early.metric), state.step))
 
-    def done(self, state: TrainState) -> bool:
-        """Return whether the run is complete: all steps are done, or the metric is as wanted or no longer improves."""
-        all_done = state.step >= self.config.steps or exhausted(self.config.early_stop, state.best)
+    def is_complete(self, state: TrainState) -> bool:
+        """Return whether the run is complete: all steps done or stopped early, and no evaluation due."""
+        all_done = state.step >= self.config.steps or should_stop(self.config.early_stop, state.best)
         return all_done and not self.owes_evaluation(state)
 
 
 def train(run: Run, state: TrainState) -> TrainState:
     """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
 
-    A step that is both saved and evaluated is saved first, so that nothing is lost if the evaluation fails.
+    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing.
     """
     saved, stopped, due = state.step, False, False
     run.engine.follow(state.heldout_losses)
-    while not stopped and not run.done(state):
+    while not stopped and not run.is_complete(state):
+        # one step, or the evaluation that is due
         before = state
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
         due = run.owes_save(state, before.tokens) if state.step > before.step else due
-        last = stopped or state.step == run.config.steps or run.done(state)
+        # commit a checkpoint that was written in the background
+        last = stopped or state.step == run.config.steps or run.is_complete(state)
         if not (run.checkpoints.finish() if last else run.checkpoints.poll()):
-            saved = -1  # the save that was begun last is not there
+            saved = -1  # the last save failed
+        # save
         if saved < state.step and (last or due):
             wait = last or not run.config.checkpoint.asynchronous
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
-                run.watchdog.beat()  # the end must be saved: it works, or `max_failures` in a row end the run
+                run.watchdog.beat()  # retry the last save until it succeeds, or `max_failures` in a row end the run
             saved = state.step if done else saved
             run.watchdog.beat()
+        # give up on a run that diverged
         if state.skipped_in_a_row >= run.config.max_consecutive_skips:
             run.checkpoints.finish()
             raise DivergedError(
@@ -112,7 +117,8 @@ def train(run: Run, state: TrainState) -> TrainState:
 
 
 def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
-    """Do one optimizer step; return the new state, or the same one and True if a stop was requested."""
+    """Do one optimizer step; return the new state, or the same state and True if a stop was requested."""
+    # load the global batch; all ranks agree here whether to stop
     config, engine, profiler = run.config, run.engine, run.profiler
     if profiler is not None:
         profiler.begin(state.step + 1)
@@ -120,13 +126,15 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     batch = next_batch_of_tokens(run.stream, engine.heads, run.world, run.stop, config.data.batch_tokens)
     if batch.stop:
         return state, True
+    # update the weights
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
     result = engine.step(batch.micro_batches, batch.counts, step, rate)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
+    # advance the state and record the step
     run.watchdog.beat()
     rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
-    state = state.advanced(rows=rows, tokens=batch.tokens, skipped=result.skipped)
+    state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     log = step == config.steps or _due(step, config.log.every)
     run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
     if profiler is not None:
@@ -135,18 +143,18 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
 
 
 def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
-    """Evaluate; return the state with its held-out loss, or the same one and True if a stop was requested before."""
+    """Evaluate; return the state with its held-out loss, or the same state and True if a stop was requested."""
     evaluations = {}
     for heldout in run.heldout:
         evaluation = evaluate(run.engine, heldout, run.watchdog, run.stop)
         if evaluation is None:
             return state, True
         evaluations[heldout.name] = evaluation
-    state = run.scored(state, evaluations)
+    state = run.add_scores(state, evaluations)
     run.recorder.heldout(state, evaluations)
     if run.engine.follow(state.heldout_losses):
         run.recorder.averaging(state)
-    run.checkpoints.score(state)  # last: a start that finds the loss there does not evaluate, so it must be recorded
+    run.checkpoints.score(state)  # last: a resumed run that finds the loss there does not evaluate again
     return state, False
 
 

@@ -18,7 +18,8 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.engine import Engine, StepResult, placement_of
+from clozeline.train.engine import Engine, StepResult
+from clozeline.train.engine_config import placement_of
 
 VOCABULARY = 301
 LENGTH = 11

@@ -107,7 +107,7 @@ def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch: pytest.MonkeyPat
     found = run_of(monkeypatch, steps=2)
     train(found.run, TrainState(step=2, samples=16))
     assert found.log == ["evaluate", "score 2.5"]
-    assert found.run.done(TrainState(step=2, samples=16, heldout_loss=2.5))
+    assert found.run.is_complete(TrainState(step=2, samples=16, heldout_loss=2.5))
 
 
 def test_a_request_to_stop_saves_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,7 +127,7 @@ class Checkpoints:
         final = self.directory / f"step-{state.step:08d}"
         hidden = self.directory / f"{HIDDEN}{final.name}"
         if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
-            return self._ended(state.step, final, problem)
+            return self._report_end(state.step, final, problem)
         part = hidden / part_name(self.world.rank)
         self._pending = _Pending(
             state.step,
@@ -154,9 +154,9 @@ class Checkpoints:
         pending, self._pending = self._pending, None
         if pending is None:
             return not self._failures
-        return self._ended(pending.step, pending.final, self._conclude(pending))
+        return self._report_end(pending.step, pending.final, self._conclude(pending))
 
-    def _ended(self, step: int, final: Path, problem: str | None) -> bool:
+    def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
         """Report a save that is committed or has failed; True if it is there."""
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
@@ -184,8 +184,8 @@ class Checkpoints:
             return
         try:
             index = Index.read(path)
-            found = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
-            replace(index, state={**index.state, **found}).write(path)
+            scores = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
+            replace(index, state={**index.state, **scores}).write(path)
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
@@ -255,9 +255,9 @@ class Checkpoints:
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)
-        found = choose(self.directory, names, self.validate, self._refuse)
-        self._current = None if found is None else found[0].name
-        return found
+        checkpoint = choose(self.directory, names, self.validate, self._refuse)
+        self._current = None if checkpoint is None else checkpoint[0].name
+        return checkpoint
 
     def _refuse(self, name: str, reason: str) -> None:
         self._refused.add(name)
@@ -320,6 +320,22 @@ def _point(final: Path) -> None:
     """Let `latest` name a checkpoint."""
     with replacing(final.parent / LATEST) as temporary:
         temporary.write_text(f"{final.name}\n", encoding="utf-8")
+
+
+def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
+    """Load a checkpoint into an engine, if there is one, and anchor the weights as the regularizer says.
+
+    Args:
+        engine: the engine.
+        checkpoint: its directory and index.
+        new: parameters that did not come from `model.init_from`.
+
+    Raises:
+        ClozelineError: the checkpoint does not fit, or the anchors cannot be read.
+    """
+    if checkpoint is not None:
+        load(engine, *checkpoint)
+    partitions.set_anchors(engine, new)
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:

@@ -65,7 +65,7 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
     live = {name: tensor.detach() for name, tensor in live.items()}
     return Snapshot(
-        _on_cpu(live) if copies is None else _copied(live, copies),
+        _on_cpu(live) if copies is None else _copy_into(live, copies),
         [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
         partitions.scalars(engine),
         sorted(buffers),
@@ -77,7 +77,7 @@ def _on_cpu(live: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.contiguous().cpu() for name, tensor in live.items()}
 
 
-def _copied(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[str, Tensor]:
+def _copy_into(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[str, Tensor]:
     """Copy tensors into memory that stays: fresh pages would cost more than the copy."""
     for name, tensor in live.items():
         copy = copies.get(name)
@@ -89,15 +89,17 @@ def _copied(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[str, 
     return {name: copies[name] for name in live}
 
 
-def write_part(held: Snapshot, path: Path) -> Written:
+def write_part(content: Snapshot, path: Path) -> Written:
     """Write a part and force it to the disk.
 
     Raises:
         Exception: it cannot be written; safetensors has no type of its own for a full disk.
     """
-    save_file(dict(held.tensors), path)
+    save_file(dict(content.tensors), path)
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
     sync(path)
-    return Written(held.rows, held.scalars, held.buffers, held.whole, FileRecord(path.stat().st_size, file_hash(path)))
+    return Written(
+        content.rows, content.scalars, content.buffers, content.whole, FileRecord(path.stat().st_size, file_hash(path))
+    )

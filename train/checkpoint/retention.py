@@ -51,11 +51,11 @@ def _step(name: str) -> int:
 
 def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """Return the states in checkpoints by name, in their order; damaged ones are left out."""
-    found = {}
+    states = {}
     for path in paths:
         with suppress(CheckpointError, NewerFormatError):
-            found[path.name] = Index.read(path).state
-    return found
+            states[path.name] = Index.read(path).state
+    return states
 
 
 def _first(states: Mapping[str, Mapping[str, Any]], tokens: float) -> str | None:

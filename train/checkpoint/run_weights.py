@@ -31,9 +31,9 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
     if not steps:
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
     if step is None:
-        found = newest_whole(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
-        assert found is not None, "there are checkpoints: one is whole, or that was an error"
-        return found
+        checkpoint = newest_whole(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
+        assert checkpoint is not None, "there are checkpoints: one is whole, or that was an error"
+        return checkpoint
     if step not in steps:
         raise ConfigurationError(
             f"{checkpoints}: holds no checkpoint of step {step}, only of {', '.join(map(str, steps[-8:]))}"

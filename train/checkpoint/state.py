@@ -60,7 +60,7 @@ class TrainState:
         absent = [key for key in ("heldout_losses", "best", "base") if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
-    def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
+    def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
         """Return the state after a step; a skipped one counts, and consumes its rows, like any other."""
         return replace(
             self,
@@ -91,7 +91,7 @@ def read_state(index: Index) -> TrainState:
     return state
 
 
-def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
+def find_changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
     """Return the frozen keys that differ between checkpoint and start, with both values; allowed keys are left out."""
     pairs = dict(saved.frozen), dict(now.frozen)
     if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data

@@ -21,7 +21,7 @@ from clozeline.train.engine import Engine
 from clozeline.train.optim.optimizers import AVERAGE
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.anchor_weights import ANCHOR_STATES
-from clozeline.train.optim.weights.flat_buffers import Segment, grouped_flats, segments_of
+from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, segments_of
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def _fragment(engine: Engine, piece: Segment) -> Fragment:
 def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
     """Return the optimizer's states of a flat, and what is kept beside them."""
     states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
-    for beside in (engine.anchors, engine.average):
-        states |= {} if beside is None else beside.of.get(flat, {})
+    for kept in (engine.anchors, engine.average):
+        states |= {} if kept is None else kept.of.get(flat, {})
     return states
 
 
@@ -136,7 +136,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
         CheckpointError: the flats of a group disagree.
     """
     scalars: dict[str, dict[str, float]] = {}
-    for flat, group in grouped_flats(engine.deepspeed):
+    for flat, group in iterate_flats(engine.deepspeed):
         state = engine.optimizer.state.get(flat, {})
         numbers = {
             key: float(value)
@@ -163,7 +163,7 @@ def prepare_states(
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
     }
-    for flat, group in grouped_flats(engine.deepspeed):
+    for flat, group in iterate_flats(engine.deepspeed):
         state: dict[str, Tensor] = {}
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
@@ -190,7 +190,7 @@ def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
     """
     if engine.anchors is None or engine.anchors.of:
         return
-    for flat, _ in grouped_flats(engine.deepspeed):
+    for flat, _ in iterate_flats(engine.deepspeed):
         engine.anchors.create(flat)
     for piece in fragments(engine, owned=False):
         if piece.group != FROZEN:
@@ -217,13 +217,13 @@ def memory(engine: Engine) -> dict[str, int]:
     """Return the bytes that this rank holds, each storage counted once: weights, gradients, optimizer."""
     weights = [getattr(p, "ds_tensor", None) for p in engine.model.parameters()]
     weights += [p.data for p in engine.model.parameters() if p.data.numel()]
-    held = _storages(weights)
+    weight_storages = _storages(weights)
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
-    for flat, _ in grouped_flats(engine.deepspeed):
+    for flat, _ in iterate_flats(engine.deepspeed):
         optimizer += [flat, *(value for value in _states(engine, flat).values() if isinstance(value, Tensor))]
-    states = {address: size for address, size in _storages(optimizer).items() if address not in held}
+    states = {address: size for address, size in _storages(optimizer).items() if address not in weight_storages}
     return {
-        "weights": sum(held.values()),
+        "weights": sum(weight_storages.values()),
         "gradients": engine.gradient_bytes,
         "optimizer": sum(states.values()),
     }

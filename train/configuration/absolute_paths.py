@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 def with_absolute_paths(config: T) -> T:
     """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
-    found: T = _absolute(config)
-    return found
+    absolute: T = _absolute(config)
+    return absolute
 
 
 def _absolute(value: Any) -> Any:

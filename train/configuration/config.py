@@ -82,8 +82,8 @@ class CheckpointConfig:
 
 def _words(value: Any) -> Any:
     """Return a list of one word for a word alone."""
-    given = [value] if isinstance(value, str) else value
-    return tuple(given) if isinstance(given, list) else given
+    words = [value] if isinstance(value, str) else value
+    return tuple(words) if isinstance(words, list) else words
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -201,14 +201,14 @@ class TrainConfig:
             )
         if self.profile is not None:
             self.profile.check(self.steps)
-        beside = {
+        incompatible = {
             "average": self.average,
             "data.batch_tokens": data.batch_tokens,
             "log.noise_scale": self.log.noise_scale or None,
             "unfreeze_every": self.unfreeze_every,
         }
         self.zero.check_offload(
-            self.optimizer, self.precision, [key for key, value in beside.items() if value is not None]
+            self.optimizer, self.precision, [key for key, value in incompatible.items() if value is not None]
         )
         self._check_regularizer()
         for head in self.model.heads:
@@ -362,14 +362,14 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
     """
     renamed = dict(renamed_keys(TrainConfig))
     present = {renamed.get(key, key): value for key, value in saved.items()}
-    defaults = {one.name: to_plain(one.default) for one in fields(model) if one.default is not MISSING}
+    defaults = {field.name: to_plain(field.default) for field in fields(model) if field.default is not MISSING}
     added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}
     return {key: value for key, value in (_SINCE | added | present).items() if not _is_free(key)}
 
 
 def _within(key: str, present: Mapping[str, Any]) -> bool:
     """Return whether a key, a mapping that holds it, or a key in it is there."""
-    return any(f"{key}.".startswith(f"{one}.") or one.startswith(f"{key}.") for one in present)
+    return any(f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}.") for other in present)
 
 
 def _is_free(key: str) -> bool:

@@ -20,7 +20,7 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
     Raises:
         ValueError: an entry is not a number of tokens or words.
     """
-    found = []
+    milestones = []
     for entry in entries:
         matched = _SEEN.fullmatch(entry)
         if matched is None:
@@ -30,5 +30,5 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
             raise ValueError(
                 f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, which clozeline tokenizer-report prints"
             )
-        found.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
-    return sorted(found)
+        milestones.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
+    return sorted(milestones)

@@ -32,13 +32,13 @@ class ZeroConfig:
         if self.stage < least:
             raise ValueError(f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}")
 
-    def check_offload(self, optimizer: Chosen, precision: str, beside: Sequence[str]) -> None:
+    def check_offload(self, optimizer: Chosen, precision: str, incompatible: Sequence[str]) -> None:
         """Check that the host does the same update as the device would, as far as that was measured.
 
         Args:
             optimizer: of the run.
             precision: of the run.
-            beside: keys that are set and with which it was not measured, or failed.
+            incompatible: keys that are set and with which it was not measured, or failed.
 
         Raises:
             ValueError: it does not, or it was not measured.
@@ -50,7 +50,7 @@ class ZeroConfig:
                 f"zero.offload: the update of {optimizer.name} needs more than an element and its own history: choose "
                 "adamw or lion, or remove the key"
             )
-        if beside:
-            raise ValueError(f"zero.offload: does not go together with {beside[0]}: remove one of the two")
+        if incompatible:
+            raise ValueError(f"zero.offload: does not go together with {incompatible[0]}: remove one of the two")
         if precision == "bf16" and self.stage == 1:
             raise ValueError("zero.offload: at stage 1 in bf16 gradients would be added up otherwise: set zero.stage=2")

@@ -78,7 +78,7 @@ def next_global_batch(
     problem: Exception | None = None
     began = time.perf_counter()
     try:
-        if not stop.wanted():
+        if not stop.is_requested():
             micro_batches = _read_interruptibly(source, stop)
     except (ClozelineError, OSError) as error:
         problem = error
@@ -86,7 +86,9 @@ def next_global_batch(
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
     flags = [float(stop.reason is not None), float(problem is not None)]
-    totals = world.total([*waited, *flags, real_tokens(micro_batches), padded_tokens(micro_batches), *labels])
+    totals = world.total(
+        [*waited, *flags, count_real_tokens(micro_batches), count_padded_tokens(micro_batches), *labels]
+    )
     stops, problems, tokens, padded, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
@@ -112,11 +114,11 @@ def next_batch_of_tokens(
     """
     batch = next_global_batch(source, heads, world, stop)
     while tokens is not None and batch.tokens < tokens and not batch.stop:
-        batch = _joined(batch, next_global_batch(source, heads, world, stop))
+        batch = _join(batch, next_global_batch(source, heads, world, stop))
     return batch
 
 
-def _joined(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
+def _join(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
     return GlobalBatch(
         [*first.micro_batches, *second.micro_batches],
         {head: count + second.counts[head] for head, count in first.counts.items()},
@@ -154,7 +156,7 @@ def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str
     return {name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()}
 
 
-def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
     """Return the tokens of rows with weight, of both rows of an encoder-decoder and both views, without padding."""
     total = 0.0
     for batch in micro_batches:
@@ -167,7 +169,7 @@ def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
     return total
 
 
-def padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+def count_padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
     """Return the places that the model computes: of both rows of an encoder-decoder and both views, with padding."""
     names = ("input_ids", "decoder_input_ids", "input_ids_b")
     return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

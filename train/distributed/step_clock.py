@@ -26,10 +26,10 @@ class StepClock:
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each part."""
-        found: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for (_, before), (part, after) in zip(self._marks, self._marks[1:], strict=False):
-            found[part] = found.get(part, 0.0) + self._between(before, after)
-        return found
+            seconds[part] = seconds.get(part, 0.0) + self._between(before, after)
+        return seconds
 
     def _now(self) -> Any:
         if not self._on_device:

@@ -133,7 +133,7 @@ class CostEstimate:
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}"
             f"{self.on_host}; activations come on top",
             "           "
-            + ", ".join(f"stage {stage}: {_mebibytes(one.total)}" for stage, one in self.memory.items())
+            + ", ".join(f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items())
             + f", on {self.world_size} ranks",
         ]
 
@@ -176,14 +176,14 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
     }
     rows = [min(len(shards), passes[name]) for name, shards in datasets.heldout.items()]
     flops = [
-        _of_a_row(Input(shards, datasets.corruptions[name]), config, model)[1]
+        _cost_of_row(Input(shards, datasets.corruptions[name]), config, model)[1]
         for name, shards in datasets.heldout.items()
     ]
     return CostEstimate(
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
-        places=sum(_places(shards, config) for shards in distinct_sets(datasets.phases)),
+        places=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         phases=tuple(_phase_costs(config, model, datasets)),
@@ -208,9 +208,9 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
             continue
-        figures = np.array([_of_a_row(one, config, model) for one in phase.sources])
-        sets = [one.shards for one in phase.sources]
-        figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
+        figures = np.array([_cost_of_row(source, config, model) for source in phase.sources])
+        sets = [source.shards for source in phase.sources]
+        figures *= [[len(shards) / _epoch_rows(shards, config)] for shards in sets]  # filler has no tokens
         mixture = phase.mixture()
         tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
         batch = phase.global_batch or config.data.global_batch
@@ -221,13 +221,13 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         remaining, position = remaining - steps, position + steps * batch
 
 
-def _places(shards: ShardSet, config: TrainConfig) -> int:
+def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
     """Return the rows of an epoch of a set, the filler rows included: every lane has equally many."""
     lanes = config.data.lane_count
     return -(-len(shards) // lanes) * lanes
 
 
-def _of_a_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
+def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
     """Return (tokens, operations) of a row, means over a set's first block."""
     rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
     if source.corruption is not None:
@@ -238,14 +238,14 @@ def _of_a_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, 
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
     choices = columns.get("choice_starts", 1.0)
-    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_of_a_row(rows, source))
+    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_per_row(rows, source))
     second = _second_view(rows.columns)
     if second and "input_ids_b" in model.needs:
         return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
     return tokens + target, flops
 
 
-def _labels_of_a_row(rows: Rows, source: Input) -> float | None:
+def _labels_per_row(rows: Rows, source: Input) -> float | None:
     """Return the mean number of labels of rows, counted in their batches; None where heads judge something else."""
     collate, labels = Collate.from_manifest(source.manifest), 0
     for first in range(0, len(rows), _COUNTED_AT_ONCE):

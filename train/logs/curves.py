@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.report.charts import Series, areas, lines
-from clozeline.train.logs.display import counted, heldout_title
+from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
 Record = Mapping[str, Any]
@@ -54,7 +54,7 @@ def read_run(directory: Path, name: str) -> RecordedRun:
     Raises:
         StorageError: the files cannot be read.
     """
-    records = [one for one in read_lines(directory / "metrics.jsonl") if isinstance(one.get("step"), int)]
+    records = [record for record in read_lines(directory / "metrics.jsonl") if isinstance(record.get("step"), int)]
     begun = [
         float(event["time"])
         for event in read_lines(directory / "events.jsonl")
@@ -111,7 +111,7 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
         return
     by_head = {head: _series(runs, head, axis, "losses", head) for head in heads}
     if len(runs) == 1:
-        yield lines("Loss by head (nats)", [one for series in by_head.values() for one in series], x)
+        yield lines("Loss by head (nats)", [curve for series in by_head.values() for curve in series], x)
     else:
         yield from (lines(f"Training loss of {head} (nats)", series, x) for head, series in by_head.items())
 
@@ -127,58 +127,58 @@ def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:
     """Return the unigram entropies of held-out sets by title; runs over the same labels share a line."""
-    found: dict[str, float] = {}
+    entropies: dict[str, float] = {}
     for run in runs:
         for name, result in last_heldout(run.records).items():
             if name in sets and result["unigram_entropy"]:
-                found.setdefault(entropy_title(name, result), result["unigram_entropy"])
-    return found
+                entropies.setdefault(entropy_title(name, result), result["unigram_entropy"])
+    return entropies
 
 
 def entropy_title(name: str, result: Record) -> str:
     """Return the title of an entropy with the number of predictions it rests on: few have a lower one."""
-    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {counted(result)}"
+    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
 
 
 def parts_of_steps(records: Sequence[Record]) -> list[str]:
     """Return the parts of the time of steps that every timed record has, in the order they are drawn."""
     timed = [record["step_ms"] for record in records if isinstance(record.get("step_ms"), Mapping)]
-    return [part for part in _PARTS if timed and all(part in one for one in timed)]
+    return [part for part in _PARTS if timed and all(part in times for times in timed)]
 
 
 def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list[tuple[float, float]]:
     """Return (x, value) of the records that have numbers there; a value that was not finite is null."""
-    found: list[tuple[float, float]] = []
+    pairs: list[tuple[float, float]] = []
     for record in run.records:
         value: Any = record
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         x = record.get(axis)
         if isinstance(value, int | float) and isinstance(x, int | float):
-            found.append((x, value if factor == 1.0 else value * factor))
-    return found
+            pairs.append((x, value if factor == 1.0 else value * factor))
+    return pairs
 
 
 def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
     """Return (step, noise scale in rows) of each full window; windows in which noise hides the gradient are dropped."""
     traces, squares = (points(run, "step", "gradient_noise", key) for key in ("trace", "square"))
-    found = []
+    scales = []
     for end in range(_NOISE_WINDOW, len(traces) + 1):
-        trace, square = (sum(value for _, value in one[end - _NOISE_WINDOW : end]) for one in (traces, squares))
+        trace, square = (sum(value for _, value in series[end - _NOISE_WINDOW : end]) for series in (traces, squares))
         if square > 0:
-            found.append((traces[end - 1][0], trace / square))
-    return found
+            scales.append((traces[end - 1][0], trace / square))
+    return scales
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:
     """Return the last results on held-out sets, by set."""
-    return next((found for record in reversed(records) if (found := results(record))), {})
+    return next((heldout for record in reversed(records) if (heldout := results(record))), {})
 
 
 def results(record: Record) -> dict[str, Any]:
     """Return the results on held-out sets; those of a damaged line are dropped."""
-    found = record.get("heldout")
-    if not isinstance(found, Mapping):
+    heldout = record.get("heldout")
+    if not isinstance(heldout, Mapping):
         return {}
     needed = {"loss", "unigram_entropy", "labels"}
-    return {name: result for name, result in found.items() if isinstance(result, Mapping) and needed <= result.keys()}
+    return {name: result for name, result in heldout.items() if isinstance(result, Mapping) and needed <= result.keys()}

@@ -72,13 +72,13 @@ class LoadingHealth:
             samples: read before it.
             rows: of the batch.
         """
-        found: list[list[int]] = []
+        origins: list[list[int]] = []
         end = samples + rows
         while samples < end:
             portion = self._training.explain(samples)
-            found += [origin for origin in portion.tolist() if origin[0] >= 0]
+            origins += [origin for origin in portion.tolist() if origin[0] >= 0]
             samples += len(portion)
-        return found
+        return origins
 
     def note(self, step: int, waited: float, seconds: float) -> None:
         """Say that a step begins a phase of the data, or that steps wait for data.
@@ -95,7 +95,7 @@ class LoadingHealth:
         if (share := self._waiting.add(waited, seconds)) is not None:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
-    def name_skipped(self, step: int) -> None:
+    def announce_damage(self, step: int) -> None:
         """Name the blocks that were skipped on any rank since the last time; all ranks call this together.
 
         Raises:
@@ -107,8 +107,8 @@ class LoadingHealth:
         for number, block in sorted(skipped - self._skipped):
             shards = self._sources[number].shards
             name = shards.manifest.shards[int(shards.index.shard[block])].path
-            place = {"shard": name, "block": int(shards.index.block[block])}
-            self._announce("skipped_block", step=step, shards=str(shards.path), **place)
+            block_of_shard = {"shard": name, "block": int(shards.index.block[block])}
+            self._announce("skipped_block", step=step, shards=str(shards.path), **block_of_shard)
         self._skipped = skipped
         for number, source in enumerate(self._sources):
             count, blocks = sum(1 for of, _ in skipped if of == number), len(source.shards.index)

@@ -120,12 +120,12 @@ class Display:
             figures = "".join(f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items())
             self.say(
                 f"  {heldout_title(name)} at step {step}: loss {evaluation['loss']:.4f}"
-                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {counted(evaluation)}"
+                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {format_count(evaluation)}"
                 f"{figures}"
             )
 
 
-def counted(evaluation: Mapping[str, Any]) -> str:
+def format_count(evaluation: Mapping[str, Any]) -> str:
     """Return the number of predictions that a held-out loss is the mean of, with their unit: `256 rows`."""
     return f"{evaluation['labels']:,} {evaluation.get('unit', 'labels')}"
 

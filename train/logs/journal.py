@@ -83,8 +83,8 @@ class Journal:
         if not self._writes:
             return 0
         dropped = self._cut(self.directory / "metrics.jsonl", step)
-        held, self._held = self._held or [], None
-        for event, fields in held:
+        events, self._held = self._held or [], None
+        for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
         self.status("running", step=step, checkpoint=checkpoint)
         if self.config.tensorboard:
@@ -99,11 +99,11 @@ class Journal:
         """Cut off the lines after the last one of `step` or before; return how many of them could not be read."""
         lost, end = 0, 0
         for line in last_lines(path):
-            found = None if line.record is None else line.record.get("step")
-            if isinstance(found, int) and found <= step:
+            recorded = None if line.record is None else line.record.get("step")
+            if isinstance(recorded, int) and recorded <= step:
                 self._last, self._last_bytes, end = line.record or {}, line.stop - line.start, line.stop
                 break
-            lost += not isinstance(found, int)
+            lost += not isinstance(recorded, int)
         with path.open("ab") as file:
             file.truncate(end)
         if end:
@@ -168,7 +168,7 @@ class Journal:
         if time.monotonic() - self._beaten >= _BEAT_S:
             self.status("running")
 
-    def failed(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Write why the run failed, if it had begun."""
         from clozeline.train.distributed.failures import explain  # needs torch, which readers of the files do without
 

@@ -49,7 +49,7 @@ def first_lines(path: Path) -> Iterator[dict[str, Any]]:
     """
     with path.open("rb") as file:
         for line in file:
-            if (record := _parsed(line, path)) is not None:
+            if (record := _parse(line, path)) is not None:
                 yield record
 
 
@@ -75,7 +75,7 @@ def last_lines(path: Path) -> Iterator[Line]:
                     continue
                 line, read = read[before + 1 :], read[: before + 1]
                 if line.strip():
-                    yield Line(start + len(read), start + len(read) + len(line), _parsed(line, path))
+                    yield Line(start + len(read), start + len(read) + len(line), _parse(line, path))
     except FileNotFoundError:
         return
     except OSError as error:
@@ -90,12 +90,12 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
         return [], 0
     except OSError as error:
         raise _unreadable(path, error) from error
-    found = [_parsed(line, path) for line in content.split(b"\n") if line.strip()]
-    lines = [record for record in found if record is not None]
-    return lines, len(found) - len(lines)
+    records = [_parse(line, path) for line in content.split(b"\n") if line.strip()]
+    lines = [record for record in records if record is not None]
+    return lines, len(records) - len(lines)
 
 
-def _parsed(line: bytes, path: Path) -> dict[str, Any] | None:
+def _parse(line: bytes, path: Path) -> dict[str, Any] | None:
     try:
         return unsealed(parse_json(line), path)
     except ValueError:  # also of bytes that are no UTF-8

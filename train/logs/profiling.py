@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,24 @@ import torch
 from clozeline.errors import ClozelineError, StorageError
 from clozeline.files import publish, read_json
 from clozeline.train.configuration.logs import ProfileConfig
+from clozeline.train.distributed.process_group import World
 
 _LARGEST: Final = 10
 """Rows of the table."""
+
+
+def open_profiler(
+    config: ProfileConfig | None,
+    output: Path,
+    world: World,
+    announce: Callable[..., None],
+    say: Callable[[str], None],
+    resources: ExitStack,
+) -> Profiler | None:
+    """Return the profiler of rank 0, which `resources` closes; None on other ranks, and where none is configured."""
+    if config is None or world.rank > 0:
+        return None
+    return resources.enter_context(closing(Profiler(config, output, world.device, announce, say)))
 
 
 class Profiler:
@@ -59,13 +75,13 @@ class Profiler:
         """Say that a step has ended; after the last one the trace is written and the table is printed."""
         if self._running is None or step < self._config.last:
             return
-        found = self._running
+        profile = self._running
         self.close()
-        for line in self._table(found.key_averages()):
+        for line in self._table(profile.key_averages()):
             self._say(line)
         try:
             with publish(self._path) as temporary:
-                found.export_chrome_trace(str(temporary))
+                profile.export_chrome_trace(str(temporary))
                 if read_json(temporary) is None:  # the library says nothing of what a full disk does not take
                     raise StorageError(f"{self._path} is not whole: free some space")
         except (ClozelineError, OSError, RuntimeError) as error:

@@ -26,7 +26,7 @@ from clozeline.train.optim.gradient_noise import estimate
 
 _ROWS_NAMED: Final = 64
 """Limit of rows of a skipped step that its event names, on each rank."""
-_SAID: Final = {
+_MESSAGES: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training continues",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
@@ -104,7 +104,7 @@ class Recorder:
         with self._reports("the health of the data"):
             self._supply.note(state.step, batch.waited, seconds)
         if result.skipped:
-            self._skipped(state, batch)
+            self._record_skip(state, batch)
         self._measure_once(state.step)
         if not log:
             self._journal.beat()
@@ -125,7 +125,7 @@ class Recorder:
             self._write({**record, "cpu_s": worked, "learning_rate": learning_rate, "stream": health})
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
-            self._supply.name_skipped(state.step)
+            self._supply.announce_damage(state.step)
 
     def _measure_once(self, step: int) -> None:
         """Write down the memory of each rank, after the first step of a start."""
@@ -141,12 +141,12 @@ class Recorder:
         """
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
-            place = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
-            place["flops"] = self._cost.flops_until(state.samples)
-            self._journal.extend(place, {"heldout": heldout})
+            record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
+            record["flops"] = self._cost.flops_until(state.samples)
+            self._journal.extend(record, {"heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
-        self._supply.name_skipped(state.step)
+        self._supply.announce_damage(state.step)
 
     def averaging(self, state: TrainState) -> None:
         """Say that averages of the weights begin."""
@@ -198,8 +198,8 @@ class Recorder:
         if (mine := result.squares) is None:
             return {}
         square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
-        found = estimate(square, inverse, count, result.gradient_norm, rows)
-        return {} if found is None else {"gradient_noise": found}
+        noise = estimate(square, inverse, count, result.gradient_norm, rows)
+        return {} if noise is None else {"gradient_noise": noise}
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self._journal.step(record)
@@ -220,13 +220,13 @@ class Recorder:
         named = self._supply.origins(record["samples"] - rows, rows)[:_ROWS_NAMED]
         command = f"clozeline explain-batch --run {shlex.quote(str(config.output))} --step {step}"
         self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=named)
-        said = ", ".join(
-            f"{key} {one['value']:.4g} is {one['deviations']:.1f} deviations above the median {one['median']:.4g}"
-            for key, one in spikes.items()
+        text = ", ".join(
+            f"{key} {spike['value']:.4g} is {spike['deviations']:.1f} deviations above the median {spike['median']:.4g}"
+            for key, spike in spikes.items()
         )
-        self._display.say(f"step {step}: {said}; its rows and documents: {command}")
+        self._display.say(f"step {step}: {text}; its rows and documents: {command}")
 
-    def _skipped(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
+    def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Name the rows of a step whose gradient was not finite, over all ranks."""
         mine: list[list[int]] = []
         for micro_batch in batch.micro_batches:
@@ -258,9 +258,9 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
             journal.event(event, **fields)
             if event == "save":
                 journal.status("running", checkpoint=fields["checkpoint"])
-            elif event in _SAID:
+            elif event in _MESSAGES:
                 shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
-                display.say(_SAID[event].format(shares=shares, **fields))
+                display.say(_MESSAGES[event].format(shares=shares, **fields))
 
     return announce
 

@@ -21,7 +21,7 @@ from clozeline.train.logs.curves import (
     read_run,
     results,
 )
-from clozeline.train.logs.display import counted, heldout_title
+from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
 from clozeline.train.logs.status import read_status
 
@@ -38,7 +38,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 
     Args:
         config: of the run.
-        memory: bytes on each rank: resident, and counted for weights, gradients and optimizer.
+        memory: bytes on each rank: resident, and format_count for weights, gradients and optimizer.
 
     Raises:
         StorageError: the run directory cannot be written.
@@ -62,26 +62,28 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
     """Return what a person wants to read at the end; `reason` of a stop, None where all is done."""
     ending = "done" if reason is None else f"stopped ({reason})"
-    said = [f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"]
+    lines = [
+        f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"
+    ]
     path, status = output / "metrics.jsonl", read_status(output)
-    first = next((one for one in first_lines(path) if one.get("loss") is not None), None)
-    last = next((one.record for one in last_lines(path) if one.record and one.record.get("loss") is not None), None)
+    first = next((line for line in first_lines(path) if line.get("loss") is not None), None)
+    last = next((line.record for line in last_lines(path) if line.record and line.record.get("loss") is not None), None)
     if first is not None and last is not None:
-        said.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
+        lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
     if state.skipped:
-        said.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
+        lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
-        loss, entropy, labels = result["loss"], result["unigram_entropy"], counted(result)
+        loss, entropy, labels = result["loss"], result["unigram_entropy"], format_count(result)
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
-        said.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
+        lines.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
-        said.append(f"early_stop: {best.metric} was {value}")
+        lines.append(f"early_stop: {best.metric} was {value}")
     if reason is not None:
-        said.append("the state is saved: start the same command again to continue")
-    return said
+        lines.append("the state is saved: start the same command again to continue")
+    return lines
 
 
 def _headline(run: RecordedRun, ranks: int) -> dict[str, str]:
@@ -117,7 +119,7 @@ def _heldout(records: Sequence[Record]) -> str:
             record["step"],
             _figure(result["loss"]),
             f"{result['unigram_entropy']:.4f}" if result["unigram_entropy"] else "",
-            counted(result),
+            format_count(result),
         )
         for record in records
         for name, result in results(record).items()
@@ -128,7 +130,9 @@ def _heldout(records: Sequence[Record]) -> str:
 
 def _memory(memory: Sequence[Mapping[str, int]]) -> str:
     names = ("weights", "gradients", "optimizer", "resident")
-    return table(["rank", *names], [(rank, *(held[name] / _MIB for name in names)) for rank, held in enumerate(memory)])
+    return table(
+        ["rank", *names], [(rank, *(sizes[name] / _MIB for name in names)) for rank, sizes in enumerate(memory)]
+    )
 
 
 def _events(events: Sequence[Record]) -> str:

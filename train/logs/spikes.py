@@ -40,14 +40,14 @@ class Spikes:
 
         A value that is not finite is left out: such a step is skipped, and said elsewhere.
         """
-        found = {}
+        spikes = {}
         for key, values in self._values.items():
             if (value := _value(record, key)) is None:
                 continue
             if len(values) >= _LEAST and (above := deviations(value, values)) > self.bar:
-                found[key] = {"value": value, "median": median(values), "deviations": above}
+                spikes[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
-        return found
+        return spikes
 
 
 def _value(record: Mapping[str, Any], key: str) -> float | None:
@@ -62,5 +62,5 @@ def deviations(value: float, values: Iterable[float]) -> float:
     """
     listed = list(values)
     middle = median(listed)
-    spread = _SIGMA * median(abs(one - middle) for one in listed)
+    spread = _SIGMA * median(abs(other - middle) for other in listed)
     return (value - middle) / spread if spread else 0.0

@@ -34,7 +34,7 @@ class EarlyStopConfig:
     target: float | None = None
     """value at which the run ends, or one that is better; null: none"""
 
-    def reached(self, value: float | None) -> bool:
+    def meets_target(self, value: float | None) -> bool:
         """Return whether a value is the target or better."""
         if self.target is None or value is None:
             return False
@@ -69,8 +69,8 @@ def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mappin
         rest == "loss" or (kind in ("losses", "figures") and heads_known)
     ):
         return
-    listed = [f"{one}/loss" for one in (*sets, *([MEAN] if sets else []))] + [
-        f"{one}/losses/{head}" for one in sets for head in heads
+    listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))] + [
+        f"{dataset}/losses/{head}" for dataset in sets for head in heads
     ]
     raise ConfigurationError(
         f"early_stop.metric: expected one of {', '.join(listed) or 'a held-out set, of which there is none'}, or "
@@ -86,19 +86,19 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
     """
     name, _, rest = metric.partition("/")
     if name == MEAN and name not in evaluations:
-        return fmean(metric_value(evaluations, f"{one}/{rest}") for one in evaluations)
+        return fmean(metric_value(evaluations, f"{dataset}/{rest}") for dataset in evaluations)
     kind, _, inside = rest.partition("/")
-    found = evaluations[name]
+    evaluation = evaluations[name]
     if rest == "loss":
-        return float(found.loss)
-    values: Mapping[str, float] = getattr(found, kind)
+        return float(evaluation.loss)
+    values: Mapping[str, float] = getattr(evaluation, kind)
     if inside not in values:
-        listed = ", ".join(f"{name}/{kind}/{one}" for one in values) or "none"
+        listed = ", ".join(f"{name}/{kind}/{dataset}" for dataset in values) or "none"
         raise ConfigurationError(f"early_stop.metric: expected one of {listed}, got {metric!r}")
     return float(values[inside])
 
 
-def judged(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:
+def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:
     """Return the best value with another one; one that is not finite is never better.
 
     Example: with patience 2, losses 3, 2, 2, nan end the run: the last two are no improvement on step 2.
@@ -107,15 +107,15 @@ def judged(config: EarlyStopConfig, best: Best | None, value: float, step: int) 
         best = Best(config.metric, None, step, -1)
     sign = -1.0 if config.higher else 1.0
     better = math.isfinite(value) and (
-        best.value is None or sign * (best.value - value) > config.min_improvement or config.reached(value)
+        best.value is None or sign * (best.value - value) > config.min_improvement or config.meets_target(value)
     )
     if better:
         return Best(config.metric, value, step, 0)
     return Best(best.metric, best.value, best.step, best.evaluations + 1)
 
 
-def exhausted(config: EarlyStopConfig | None, best: Best | None) -> bool:
+def should_stop(config: EarlyStopConfig | None, best: Best | None) -> bool:
     """Return whether the run has reached its target, or has waited for an improvement as long as it may."""
     if config is None or best is None or best.metric != config.metric:
         return False
-    return config.reached(best.value) or best.evaluations >= config.patience
+    return config.meets_target(best.value) or best.evaluations >= config.patience

@@ -13,7 +13,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.run_directory import read_config
 
 
-def branched(config: TrainConfig) -> TrainConfig:
+def resolve_branch(config: TrainConfig) -> TrainConfig:
     """Return the configuration of a branch where `schedule.decay_from` asks for one, else the same.
 
     It does where `output` holds a run whose own schedule has no such decay: a branch at step N of the run RUN is

@@ -37,7 +37,7 @@ class Translated:
     """tensors of the source that the model has no place for"""
 
 
-def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:
+def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:
     """Return the tensors of a model under the names of another.
 
     A model of one stack fills the encoder of an encoder-decoder, and its decoder where that has the same widths and
@@ -62,36 +62,36 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
         )
     source = "decoder" if (here.family, there.family) == ("decoder", "encoder_decoder") else _STACKS[there.family][0]
     of = there.decoder if source == "decoder" else there
-    targets = [name for name in _STACKS[here.family] if name != "decoder" or _alike(here.decoder, of)]
-    found, dropped, prefix = {}, set(), f"family.{source}."
+    targets = [name for name in _STACKS[here.family] if name != "decoder" or _has_same_widths(here.decoder, of)]
+    renamed, dropped, prefix = {}, set(), f"family.{source}."
     for name, tensor in tensors.items():
         if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
-            found[name] = tensor
+            renamed[name] = tensor
             if name.startswith(_CONNECTOR):
                 dropped.add(name)
             continue
         rest = name.removeprefix(prefix)
-        places = [stack for stack in targets if rest != name and _takes(here, stack, rest)]
+        stacks = [stack for stack in targets if rest != name and _has_parameter(here, stack, rest)]
         if of.position.kind == "t5" and rest.startswith("position."):
             causal = (there.family, source) in _CAUSAL
-            places = [stack for stack in places if ((here.family, stack) in _CAUSAL) == causal]
-        found |= {f"family.{stack}.{rest}": tensor for stack in places}
-        if not places:
-            found[name] = tensor
+            stacks = [stack for stack in stacks if ((here.family, stack) in _CAUSAL) == causal]
+        renamed |= {f"family.{stack}.{rest}": tensor for stack in stacks}
+        if not stacks:
+            renamed[name] = tensor
             dropped.add(name)
     lacking: tuple[str, ...] = ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     if of.position.kind == "t5":
         lacking += tuple(f"family.{stack}.position." for stack in _STACKS[here.family])
-    return Translated(replace(of, family=there.family), found, _FREE, lacking, frozenset(dropped))
+    return Translated(replace(of, family=there.family), renamed, _FREE, lacking, frozenset(dropped))
 
 
-def _alike(decoder: ModelConfig, source: ModelConfig) -> bool:
+def _has_same_widths(decoder: ModelConfig, source: ModelConfig) -> bool:
     """Return whether a decoder's layers compute as those of the source do."""
     ours, theirs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
     return ours == theirs
 
 
-def _takes(here: ModelConfig, stack: str, rest: str) -> bool:
+def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
     """Return whether a stack takes a parameter: a decoder beside an encoder those of layers that are its own."""
     part, _, inner = rest.partition(".")
     if part != "layers" or ".cross." in rest:

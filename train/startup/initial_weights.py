@@ -22,7 +22,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.optim.weights.freezing import fitting
-from clozeline.train.startup.cross_architecture import translated
+from clozeline.train.startup.cross_architecture import translate
 from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
@@ -50,20 +50,20 @@ class Filled:
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
-        said = [f"weights    {len(self.copied)} parameters from {self.source}"]
-        said += [f"           new: {_listed(self.fresh)}"] if self.fresh else []
+        report = [f"weights    {len(self.copied)} parameters from {self.source}"]
+        report += [f"           new: {_summarize(self.fresh)}"] if self.fresh else []
         if self.added:
-            said.append(
+            report.append(
                 f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the means of their parts"
             )
-        return [*said, *([f"           not used: {_listed(self.unused)}"] if self.unused else [])]
+        return [*report, *([f"           not used: {_summarize(self.unused)}"] if self.unused else [])]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _summarize(names: Sequence[str]) -> str:
     """Return the parameters of heads by name, and how many there are of the body."""
     body = sum(name.startswith(_BODY) for name in names)
-    said = [name for name in names if not name.startswith(_BODY)]
-    return ", ".join([*said, *([f"{body} parameters of the body"] if body else [])])
+    listed = [name for name in names if not name.startswith(_BODY)]
+    return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
 
 
 def fill(
@@ -77,7 +77,7 @@ def fill(
 
     The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
     take what the source has of them; one whose classes have other names there is new. Of another architecture the
-    stacks are taken that `translated` says.
+    stacks are taken that `translate` says.
 
     Args:
         model: with its initial values.
@@ -94,7 +94,7 @@ def fill(
         CheckpointError: no checkpoint of the run is whole.
         WeightsError: files of the folder are damaged or incomplete.
     """
-    read = translated(model.config, *open_model(source.expanduser()))
+    read = translate(model.config, *open_model(source.expanduser()))
     config, tensors = read.config, read.tensors
     _refuse_other_body(model, config, source, read.free)
     ours = dict(model.named_parameters())
@@ -119,16 +119,16 @@ def fill(
     return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
 
 
-def refuse_other_base(source: Path, expected: str, found: str) -> None:
+def refuse_other_base(source: Path, expected: str, digest: str) -> None:
     """Refuse a model that is not the one beside which an adapter has been trained.
 
     Raises:
         ConfigurationError: their digests differ.
     """
-    if expected != found:
+    if expected != digest:
         raise ConfigurationError(
             f"model.init_from: {source}: the adapter was trained beside weights with digest {expected}, these have "
-            f"{found}: a run that went on, or another model; give the weights that it began with"
+            f"{digest}: a run that went on, or another model; give the weights that it began with"
         )
 
 

@@ -39,10 +39,10 @@ def read_whole(config: ModelConfig, directory: Path, index: Index, shapes: Mappi
     _, tensors = open_model(source.expanduser())
     names = [name for name in shapes if name not in weights and name in tensors]
     refuse_other_base(source, base, digest_of(tensors, names))
-    return weights | {name: _padded(tensors[name], shapes[name]) for name in names}
+    return weights | {name: _pad(tensors[name], shapes[name]) for name in names}
 
 
-def _padded(tensor: Tensor, shape: Size) -> Tensor:
+def _pad(tensor: Tensor, shape: Size) -> Tensor:
     """Return a tensor with the rows of this vocabulary's padding, which no head predicts."""
     if tensor.shape == shape:
         return tensor.float()

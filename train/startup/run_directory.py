@@ -15,7 +15,7 @@ from clozeline.configuration.config import former_names, load_config, save_yaml,
 from clozeline.errors import ConfigurationError, StorageError, reading_run
 from clozeline.files import lock, replacing, sweep
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.checkpoint.state import TrainState, changed_keys
+from clozeline.train.checkpoint.state import TrainState, find_changed_keys
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
 from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
@@ -46,16 +46,16 @@ def claim(config: TrainConfig) -> TextIO:
     output = config.output
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
-        held = (output / ".lock").open("a+", encoding="utf-8")
-    if not lock(held):
-        held.seek(0)
-        owner = held.read().strip()
-        held.close()
+        lock_file = (output / ".lock").open("a+", encoding="utf-8")
+    if not lock(lock_file):
+        lock_file.seek(0)
+        owner = lock_file.read().strip()
+        lock_file.close()
         named = f"process {owner}" if owner.isdigit() and psutil.pid_exists(int(owner)) else "another process"
         raise ConfigurationError(
             f"output: {output} is in use by {named}, which still trains: stop it, or choose another output"
         )
-    return held
+    return lock_file
 
 
 def refuse_output(config: TrainConfig) -> None:
@@ -67,7 +67,7 @@ def refuse_output(config: TrainConfig) -> None:
     """
     output = config.output
     with writing(output):
-        found, whole = _contents(output), steps_in(output / "checkpoints")
+        names, whole = _contents(output), steps_in(output / "checkpoints")
         other = [name for name in _FOREIGN if (output / name).exists()]
     if other:
         raise ConfigurationError(
@@ -78,9 +78,9 @@ def refuse_output(config: TrainConfig) -> None:
             f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
             "resume=auto"
         )
-    if config.resume == "never" and found:
+    if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or "
+            f"resume=never: {output} is not empty, it holds {', '.join(names[:4])}: choose another output, or "
             "resume with resume=auto"
         )
 
@@ -155,5 +155,5 @@ def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
     if not saved.frozen:  # an earlier version's
         return []
     before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
-    changes = changed_keys(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
-    return [one for one in changes if one.startswith("model.") and not one.startswith("model.dropout.")]
+    changes = find_changed_keys(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+    return [change for change in changes if change.startswith("model.") and not change.startswith("model.dropout.")]

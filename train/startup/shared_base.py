@@ -67,7 +67,7 @@ class SharedBase:
         add_adapter(self.model, name, config.model.adapter)
         own = f"adapters.{config.model.adapter.name}."
         fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
-        self._heads[name] = self._filled(config.model, weights)
+        self._heads[name] = self._build_heads(config.model, weights)
 
     def _begin(self, source: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
         """Build the model that the first run began with."""
@@ -77,9 +77,9 @@ class SharedBase:
             for name, parameter in self.model.family.named_parameters():
                 parameter.copy_(weights[f"{_BODY}{name}"])
         complete = all(name in tensors for name in parameter_shapes(config, rows) if name.startswith("heads."))
-        self._heads[None] = self._filled(config, tensors) if complete else (config, nn.ModuleDict())
+        self._heads[None] = self._build_heads(config, tensors) if complete else (config, nn.ModuleDict())
 
-    def _filled(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
+    def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
         """Return a configuration and its heads, with their weights; a tied table is that of the model."""
         heads = build_heads(config, self.model.family, self.model.vocab_size)
         table = self.model.family.tokens.weight
@@ -103,5 +103,5 @@ class SharedBase:
             )
 
 
-def _same(one: Tensor | None, other: Tensor) -> bool:
-    return one is not None and torch.equal(one, other)
+def _same(ours: Tensor | None, other: Tensor) -> bool:
+    return ours is not None and torch.equal(ours, other)

@@ -71,8 +71,8 @@ def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
 def _folder(source: Path) -> Path | None:
     """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
     if not steps_in(source / "checkpoints"):
-        beside = source / "tokenizer"
-        return find_imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
+        own = source / "tokenizer"
+        return find_imported_tokenizer(source) or (own if (own / "vocabulary.json").is_file() else None)
     try:
         return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
     except (ConfigurationError, StorageError):

@@ -1,4 +1,4 @@
-"""The begin of a run, at the start or at a checkpoint, and the reasons to refuse it."""
+"""Find where a run starts, at step 0 or at a checkpoint, and refuse a configuration that cannot continue it."""
 
 from __future__ import annotations
 
@@ -10,41 +10,72 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.state import TrainState, changed_keys, read_state
+from clozeline.train.checkpoint.state import TrainState, find_changed_keys, read_state
 from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.status import RunStatus
+from clozeline.train.startup.branch import branch_point
 
 
 @dataclass(frozen=True)
-class Begin:
-    """The point at which a start begins; nothing of the run directory has been changed to find it."""
+class StartingPoint:
+    """Step 0 or a checkpoint; finding it has changed nothing in the run directory."""
 
     config: TrainConfig
-    """with the horizon of the schedule filled in"""
+    """with `schedule.steps` filled in"""
     state: TrainState
-    """before step 1, as this start describes the run"""
-    found: tuple[Path, Index] | None
+    """state before step 1, as this start describes the run"""
+    checkpoint: tuple[Path, Index] | None
     """the checkpoint to resume from"""
     saved: TrainState | None
-    """its state"""
+    """state in that checkpoint"""
 
     @property
     def name(self) -> str | None:
         """Name of the checkpoint."""
-        return None if self.found is None else self.found[0].name
+        return None if self.checkpoint is None else self.checkpoint[0].name
 
     @property
     def trunk(self) -> Path | None:
-        """The run that goes on in another folder from here, where this is the begin of a branch."""
-        return self.config.branch_from if _leaves_trunk(self.config, self.found) else None
+        """The run from which this one branches off here; None where it does not."""
+        return self.config.branch_from if _is_branch(self.config, self.checkpoint) else None
 
     @property
     def step(self) -> int:
-        """Number of steps done."""
+        """Steps done."""
         return 0 if self.saved is None else self.saved.step
 
+    def check_agreement(self, world: World) -> None:
+        """Check that all ranks start with the same configuration, data, shape and versions.
+
+        Raises:
+            ConfigurationError: two ranks differ.
+        """
+        mine = (self.state.frozen, self.state.dataset, self.state.shape, self.state.versions)
+        for rank, theirs in enumerate(world.gather(mine)):
+            for own, other in zip(mine, theirs, strict=True):
+                if own != other:
+                    raise ConfigurationError(f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}")
+
+    def position(self, stream: Stream, base: str) -> TrainState:
+        """Move the stream to the starting point and return the state there.
+
+        Args:
+            stream: of the training sets.
+            base: digest of the frozen weights under an adapter, or "".
+        """
+        state = self.state
+        if (saved := self.saved) is not None:
+            state = replace(
+                saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions
+            )
+        saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
+        stream.load_state_dict(saved_stream, allow_changed=["data"])
+        return replace(state, stream=stream.state_dict(), base=base)
+
     def beyond_horizon(self) -> str:
-        """Return what the rate does after the schedule's last step; empty where that is nothing to know."""
+        """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""
         horizon, steps, options = self.config.schedule.options.steps, self.config.steps, self.config.schedule.options
         schedule = self.config.schedule.build(horizon)
         if steps <= horizon:
@@ -59,43 +90,42 @@ class Begin:
         return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
 
     def lines(self, status: RunStatus | None) -> list[str]:
-        """Return what a dry run says of a run that exists.
-
-        Args:
-            status: of the run, if it has one.
-        """
-        said = [] if status is None else [f"run        {status.text}"]
+        """Return what a dry run prints about a run that exists; `status` is its status.json, if there is one."""
+        report = [] if status is None else [f"run        {status.text}"]
         if self.saved is not None:
-            said = said or ["run        not known, status.json is missing; a start writes it again"]
+            report = report or ["run        not known, status.json is missing; a start writes it again"]
             steps, horizon = self.config.steps, self.config.schedule.options.steps
             began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
-            said.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
-        return [*said, *filter(None, [self.beyond_horizon()])]
+            report.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
+        return [*report, *filter(None, [self.beyond_horizon()])]
 
 
-def find_begin(
-    config: TrainConfig, dataset: str, world_size: int, device: torch.device, found: tuple[Path, Index] | None
-) -> Begin:
-    """Return where a run begins.
+def find_starting_point(
+    config: TrainConfig, dataset: str, world_size: int, device: torch.device, checkpoint: tuple[Path, Index] | None
+) -> StartingPoint:
+    """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0.
 
     Args:
-        config: as this start gives it.
-        dataset: the training sets, as text.
+        config: of this start.
+        dataset: description of the training sets.
         world_size: number of ranks.
         device: on which they train.
-        found: the checkpoint to resume from.
+        checkpoint: the run's own newest checkpoint.
 
     Raises:
-        ConfigurationError: the run cannot begin or continue with this configuration.
+        ConfigurationError: the run cannot start or continue with this configuration.
     """
-    if found is None and config.resume == "must":
+    checkpoint = checkpoint or branch_point(config)
+    if checkpoint is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
-    saved = None if found is None else _saved_state(found[1], config)
-    branches = _leaves_trunk(config, found)
+    saved = None if checkpoint is None else read_state(checkpoint[1])
+    if saved is not None:
+        saved = replace(saved, frozen=present_frozen(saved.frozen, config.model))
+    branches = _is_branch(config, checkpoint)
     config = config.with_horizon(_horizon(config, None if branches else saved))
     _refuse_late_decay(config)
-    if saved is None:  # a run that began so continues
+    if saved is None:  # a run that started with this continues
         _refuse_long_warmup(config)
     shape = {
         "world_size": world_size,
@@ -109,26 +139,20 @@ def find_begin(
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.steps:
         _refuse_standstill(config, saved)
-    return Begin(config, state, found, saved)
+    return StartingPoint(config, state, checkpoint, saved)
 
 
 def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
     """Return the last step of the schedule: given, or frozen at the first start."""
-    given: int | None = config.schedule.options.steps
-    if given is None and saved is not None:
-        given = saved.frozen.get("schedule.steps")
-    return given or config.steps
+    horizon: int | None = config.schedule.options.steps
+    if horizon is None and saved is not None:
+        horizon = saved.frozen.get("schedule.steps")
+    return horizon or config.steps
 
 
-def _saved_state(index: Index, config: TrainConfig) -> TrainState:
-    state = read_state(index)
-    return replace(state, frozen=present_frozen(state.frozen, config.model))
-
-
-def _leaves_trunk(config: TrainConfig, found: tuple[Path, Index] | None) -> bool:
-    """Return whether the checkpoint is that of the run from which this one branches off."""
+def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bool:
     trunk = config.branch_from
-    return trunk is not None and found is not None and found[0].is_relative_to(trunk / "checkpoints")
+    return trunk is not None and checkpoint is not None and checkpoint[0].is_relative_to(trunk / "checkpoints")
 
 
 def _refuse_late_decay(config: TrainConfig) -> None:
@@ -152,7 +176,7 @@ def _refuse_long_warmup(config: TrainConfig) -> None:
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
-    if changes := changed_keys(saved, now, (*config.checkpoint.allow_changed, *free)):
+    if changes := find_changed_keys(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(
@@ -162,7 +186,7 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, fre
 
 
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
-    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them."""
+    """Refuse further steps if the schedule's learning rate has reached 0 before them."""
     horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
     first = max(done, horizon or config.steps) + 1
     if first > config.steps or config.schedule.build(horizon)(config.steps):

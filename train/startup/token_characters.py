@@ -19,8 +19,8 @@ def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list
     """
     if not find("clozeline.model.families", model.family).reads_characters:
         return None
-    found = tokenizer()
-    return [found.piece(token).encode() for token in range(found.vocabulary.size)]
+    loaded = tokenizer()
+    return [loaded.piece(token).encode() for token in range(loaded.vocabulary.size)]
 
 
 def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:

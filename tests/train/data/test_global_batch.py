@@ -11,7 +11,12 @@ import torch
 
 from clozeline.errors import StorageError
 from clozeline.train.data import global_batch
-from clozeline.train.data.global_batch import next_batch_of_tokens, next_global_batch, padded_tokens, real_tokens
+from clozeline.train.data.global_batch import (
+    count_padded_tokens,
+    count_real_tokens,
+    next_batch_of_tokens,
+    next_global_batch,
+)
 from clozeline.train.distributed.stopping import Interrupted, StopRequest
 
 
@@ -42,20 +47,20 @@ ALONE: Any = Alone()
 
 
 def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
-    assert real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+    assert count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
 
 
 def test_both_views_of_a_row_count() -> None:
     batch = micro_batch([1.0, 0.0, 1.0])
     del batch.tensors["decoder_lengths"]
     batch.tensors["lengths_b"] = torch.tensor([5, 7, 0])
-    assert real_tokens([batch]) == 1 + 3 + 5
+    assert count_real_tokens([batch]) == 1 + 3 + 5
 
 
 def test_places_are_those_of_all_id_tensors() -> None:
     batch = micro_batch([1.0, 0.0])
     batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
-    assert padded_tokens([batch, batch]) == 2 * 2 * (5 + 3)
+    assert count_padded_tokens([batch, batch]) == 2 * 2 * (5 + 3)
     assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
 
 

@@ -79,14 +79,14 @@ def test_a_resume_reads_the_end_of_the_metrics_and_no_more(tmp_path: Path, monke
     path, parsed = tmp_path / "metrics.jsonl", 0
     records = [{"step": step, "loss": 1.0 + step % 7, "gradient_norm": 2.0} for step in range(1, 20_001)]
     path.write_bytes(b"".join(map(journal_module._line, records)))
-    size, real = path.stat().st_size, lines._parsed
+    size, real = path.stat().st_size, lines._parse
 
     def count(line: bytes, path: Path) -> dict[str, Any] | None:
         nonlocal parsed
         parsed += 1
         return real(line, path)
 
-    monkeypatch.setattr(lines, "_parsed", count)
+    monkeypatch.setattr(lines, "_parse", count)
     assert Journal(tmp_path, QUIET, 0).begin(19_990) == 0
     resumed = Spikes(6.0, (line.record or {} for line in last_lines(path)))
     assert parsed == 11 + 200

@@ -72,10 +72,10 @@ def counted(world: World, config: Path, steps: int) -> tuple[int, int, int]:
             return io.BufferedReader(Counted(path))
         return plain(path, mode, *args, **kwargs)
 
-    real = lines._parsed
+    real = lines._parse
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "open", opened)
-        patch.setattr(lines, "_parsed", lambda line, path: (parsed.append(path.name), real(line, path))[1])
+        patch.setattr(lines, "_parse", lambda line, path: (parsed.append(path.name), real(line, path))[1])
         code = run(load_config(TrainConfig, config, [f"steps={steps}"]), joined=world)
     return code, found["bytes"], parsed.count("metrics.jsonl")
 

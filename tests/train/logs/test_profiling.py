@@ -14,8 +14,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import frozen
-from clozeline.train.logs.profiling import Profiler
-from clozeline.train.run import _profiler
+from clozeline.train.logs.profiling import Profiler, open_profiler
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
@@ -108,9 +107,10 @@ def test_the_first_rank_alone_is_profiled(tmp_path: Path, rank: int, asked: bool
     """Others would write the same file."""
     world: Any = SimpleNamespace(rank=rank, device=torch.device("cpu"))
     config = tiny(output=str(tmp_path), profile={"from": 1, "steps": 2} if asked else None)
-    display: Any = SimpleNamespace(say=None)
-    with ExitStack() as parts:
-        assert (_profiler(config, world, lambda *_, **__: None, display, parts) is not None) == profiles
+    announce: Any = None
+    with ExitStack() as resources:
+        profiler = open_profiler(config.profile, config.output, world, announce, print, resources)
+        assert (profiler is not None) == profiles
 
 
 def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_what_a_journal_writes_is_read(tmp_path: Path) -> None:
     """From its begin on, with the checkpoint that exists."""
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     journal.status("running", step=9)
-    journal.failed(ValueError("refused"))
+    journal.fail(ValueError("refused"))
     assert not (tmp_path / "status.json").exists()
     journal.begin(3, "step-00000003")
     found = read_status(tmp_path)

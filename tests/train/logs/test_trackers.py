@@ -60,7 +60,7 @@ def test_weights_and_biases(tmp_path: Path, calls: list[Any]) -> None:
     first.extend({"step": 1}, {"heldout": {"dev": {"loss": 3.0}}})
     first.close()
     again = journal(tmp_path / "run", "wandb")
-    again.failed(ConfigurationError("wrong"))
+    again.fail(ConfigurationError("wrong"))
     again.close()
     begin = {"dir": str(tmp_path / "run"), "name": "run", "resume": "allow", "config": CONFIG}
     assert calls == [
@@ -89,7 +89,7 @@ def test_mlflow(tmp_path: Path, calls: list[Any]) -> None:
         *[("log_metrics", {"step": 2, "loss": 2.5}, {"step": 2}), *ends],
     ]
     failed = journal(tmp_path / "run", "mlflow", config=config)
-    failed.failed(ConfigurationError("wrong"))
+    failed.fail(ConfigurationError("wrong"))
     failed.close()
     assert calls[-1] == ("end_run", {"status": "FAILED"})
 

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.optim.early_stopping import Best, EarlyStopConfig, check_metric, exhausted, judged, metric_value
+from clozeline.train.optim.early_stopping import (
+    Best,
+    EarlyStopConfig,
+    check_metric,
+    metric_value,
+    should_stop,
+    update_best,
+)
 
 HEADS = {"masked_lm": 1.0, "token": 50.0}
 
@@ -35,28 +42,28 @@ def test_the_state_says_what_the_whole_history_says(*, higher: bool) -> None:
                 history[place] = generator.choice([math.nan, math.inf, -math.inf])
             best = None
             for number, value in enumerate(history):
-                best = judged(config, best, value, 10 * number)
+                best = update_best(config, best, value, 10 * number)
                 place, evaluations = waited(history[: number + 1], margin, higher=higher)
                 assert best == Best("heldout/loss", history[place], 10 * place, evaluations)
-                assert exhausted(config, best) == (evaluations >= 3)
+                assert should_stop(config, best) == (evaluations >= 3)
 
 
 def test_a_value_that_is_not_finite_is_never_the_best() -> None:
     config = EarlyStopConfig(metric="a/loss", patience=2)
-    best = judged(config, None, math.nan, 5)
+    best = update_best(config, None, math.nan, 5)
     assert (best.value, best.evaluations) == (None, 0)
-    best = judged(config, judged(config, best, math.inf, 10), math.nan, 15)
-    assert exhausted(config, best)
-    assert judged(config, best, 9.0, 20) == Best("a/loss", 9.0, 20, 0)
+    best = update_best(config, update_best(config, best, math.inf, 10), math.nan, 15)
+    assert should_stop(config, best)
+    assert update_best(config, best, 9.0, 20) == Best("a/loss", 9.0, 20, 0)
 
 
 def test_another_metric_begins_afresh_and_another_patience_does_not() -> None:
     best = Best("a/loss", 1.0, 5, 4)
-    assert judged(EarlyStopConfig(metric="b/loss"), best, 2.0, 10) == Best("b/loss", 2.0, 10, 0)
-    assert not exhausted(EarlyStopConfig(metric="b/loss", patience=1), best)
-    assert not exhausted(EarlyStopConfig(metric="a/loss", patience=5), best)
-    assert exhausted(EarlyStopConfig(metric="a/loss", patience=4), best)
-    assert not exhausted(None, best)
+    assert update_best(EarlyStopConfig(metric="b/loss"), best, 2.0, 10) == Best("b/loss", 2.0, 10, 0)
+    assert not should_stop(EarlyStopConfig(metric="b/loss", patience=1), best)
+    assert not should_stop(EarlyStopConfig(metric="a/loss", patience=5), best)
+    assert should_stop(EarlyStopConfig(metric="a/loss", patience=4), best)
+    assert not should_stop(None, best)
 
 
 @pytest.mark.parametrize(("higher", "values"), [(False, [3.0, 2.02, 2.0, 2.5]), (True, [0.1, 0.49, 0.5, 0.2])])
@@ -65,14 +72,14 @@ def test_a_value_that_is_good_enough_ends_the_run(values: list[float], *, higher
     config = EarlyStopConfig(metric="a/loss", target=values[2], min_improvement=0.05, patience=9, higher=higher)
     best, ended = None, []
     for step, value in enumerate(values[:3]):
-        best = judged(config, best, value, step)
-        ended.append(exhausted(config, best))
+        best = update_best(config, best, value, step)
+        ended.append(should_stop(config, best))
     assert ended == [False, False, True]
     assert best == Best("a/loss", values[2], 2, 0)
-    assert not exhausted(EarlyStopConfig(metric="b/loss", target=values[2], higher=higher), best)
-    worse = judged(config, judged(config, None, math.nan, 0), values[3], 1)
-    assert not exhausted(config, worse)
-    assert not exhausted(EarlyStopConfig(metric="a/loss"), best)
+    assert not should_stop(EarlyStopConfig(metric="b/loss", target=values[2], higher=higher), best)
+    worse = update_best(config, update_best(config, None, math.nan, 0), values[3], 1)
+    assert not should_stop(config, worse)
+    assert not should_stop(EarlyStopConfig(metric="a/loss"), best)
 
 
 def test_metrics_are_found_by_set_kind_and_name() -> None:

@@ -10,9 +10,10 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.dry_run import dry_run
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import dry_run, run
-from clozeline.train.startup.branch import branch_point, branched
+from clozeline.train.run import run
+from clozeline.train.startup.branch import branch_point, resolve_branch
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 
@@ -76,10 +77,10 @@ def test_what_a_branch_cannot_be(trunk: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_horizon_of_the_run_is_not_the_branch_s(trunk: Path) -> None:
-    found = branched(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=6"]))
+    found = resolve_branch(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=6"]))
     assert (found.output, found.branch_from) == (trunk / "run-decay-4", trunk / "run")
     assert found.schedule.options.steps is None
-    given = branched(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=7"]))
+    given = resolve_branch(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=7"]))
     assert given.schedule.options.steps == 7
     plain = load_config(TrainConfig, trunk / "c.yaml", [])
-    assert branched(plain) is plain
+    assert resolve_branch(plain) is plain

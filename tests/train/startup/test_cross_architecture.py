@@ -16,7 +16,7 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.adapter import AdapterConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.train.startup.cross_architecture import translated
+from clozeline.train.startup.cross_architecture import translate
 from clozeline.train.startup.initial_weights import fill
 from tests.model.checkpoints.published import VOCABULARY, saved
 
@@ -86,7 +86,7 @@ def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) 
     new = ("family.decoder.", "family.connector.", "heads.")
     assert set(filled.fresh) == {name for name in weights(model) if name.startswith(new)}
     encoder = replace(model.config, family="encoder", decoder_dim=None, connector=None)
-    back = translated(encoder, model.config, weights(model))
+    back = translate(encoder, model.config, weights(model))
     assert {name for name in weights(model) if name.startswith(new[:2])} == back.dropped
     own = {name for name in back.tensors if name.startswith("family.stack.")}
     assert own == {name for name in read_checkpoint(tmp_path).tensors if name.startswith("family.stack.")}
@@ -162,6 +162,6 @@ def test_a_table_of_distances_does_not_change_its_direction() -> None:
         position=PositionConfig(kind="t5"),
     )
     names = ("family.stack.position.table.weight", "family.stack.norm.weight")
-    found = translated(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
+    found = translate(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
     assert found.dropped == {names[0]}
     assert found.lacking == ("family.stack.position.",)

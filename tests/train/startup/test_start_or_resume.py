@@ -18,8 +18,8 @@ from clozeline.registry import names
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig, frozen
-from clozeline.train.run import dry_run
-from clozeline.train.startup.start_or_resume import Begin, find_begin
+from clozeline.train.dry_run import dry_run
+from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
@@ -94,7 +94,7 @@ def test_a_warmup_beyond_the_schedule_is_refused(
     """At the first start, by both figures; a run that is the first part of a longer schedule begins, and one goes on
     that began so in an earlier version."""
     config = tiny(schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
-    begin = partial(find_begin, config, "a set", 1, torch.device("cpu"))
+    begin = partial(find_starting_point, config, "a set", 1, torch.device("cpu"))
     with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"expected at most 4, .* got 5") as error:
         assert begin(None).step == 0
     if not fits:
@@ -131,7 +131,7 @@ def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pyt
 def test_what_the_rate_does_after_the_schedule(schedule: dict[str, object], steps: int, said: str) -> None:
     """The words are held against the rates themselves."""
     config = tiny(schedule=schedule, steps=steps)
-    words = Begin(config, TrainState(step=0, samples=0), None, None).beyond_horizon()
+    words = StartingPoint(config, TrainState(step=0, samples=0), None, None).beyond_horizon()
     assert said in words
     assert bool(said) == bool(words)
     horizon = config.schedule.options.steps

@@ -71,7 +71,7 @@ class Feed:
     def reading(self) -> ReadingOrder:
         """Return the order in which lanes read rows."""
         reading = ReadingOrder(self.phases, self.seed, self.lanes, self.global_batch)
-        return reading.continued(self.saved, self.since) if self.saved else reading
+        return reading.continue_from(self.saved, self.since) if self.saved else reading
 
     @property
     def sets(self) -> list[ShardSet]:

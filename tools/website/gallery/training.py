@@ -10,7 +10,7 @@ from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
 from clozeline.tools.website.gallery.objective_cases import EVERY_WORD
 from clozeline.train.data.sets.head_data import judges_generator
-from clozeline.train.data.sets.unread_columns import kept_for_inversion
+from clozeline.train.data.sets.unread_columns import is_for_inversion
 from clozeline.train.data.stream.collate import Collate
 
 _PACKAGE = "clozeline.pipeline.corrupt.objectives"
@@ -53,7 +53,7 @@ def _learnt(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str
         )
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"
-    unread = [name for name in features if name not in collate.columns and not kept_for_inversion(name)]
+    unread = [name for name in features if name not in collate.columns and not is_for_inversion(name)]
     judging = " (generator or drawn tokens)"
     heads = [head + judging * judges_generator(head, objective.heads) for head in objective.heads]
     return ", ".join([*collate.columns, *(f"[{name}]" for name in unread)]), ", ".join(heads)

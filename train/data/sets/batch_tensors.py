@@ -41,7 +41,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
                 "frame than xlnet"
             )
-    if problem := _wrong_types(names, model.type_vocab_size):
+    if problem := _find_wrong_types(names, model.type_vocab_size):
         raise ConfigurationError(f"model.type_vocab_size: {key}: {problem}")
 
 
@@ -66,7 +66,7 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
             )
 
 
-def _wrong_types(names: Set[str], table: int) -> str:
+def _find_wrong_types(names: Set[str], table: int) -> str:
     """Return what is wrong with the number of segment types, where the model has any; "" if nothing is."""
     if not table:
         return ""

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.batch_tensors import refuse_missing, refuse_unreadable
-from clozeline.train.data.sets.head_data import refuse_unfit_heads, served_targets
+from clozeline.train.data.sets.head_data import find_served_targets, refuse_unfit_heads
 from clozeline.train.data.sets.unread_columns import refuse_unread
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
@@ -44,6 +44,10 @@ class Datasets:
         """Rows of all training sets."""
         return sum(len(shards) for shards in distinct_sets(self.phases))
 
+    def open_training(self, data: DataConfig, rank: int, size: int) -> Stream:
+        """Open a rank's stream over the training sets."""
+        return open_stream(data, self.phases, rank, size)
+
     def heldout_phase(self, name: str) -> Phase[Input]:
         """Return a held-out set, as a stream reads it."""
         return Phase((Input(self.heldout[name], self.corruptions[name]),))
@@ -66,9 +70,9 @@ def open_datasets(config: TrainConfig) -> Datasets:
     phases = open_phases(data)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
-        for path, one in zip(phase.sets, opened.sources, strict=True):
+        for path, source in zip(phase.sets, opened.sources, strict=True):
             corrupted = bool(phase.corrupt or data.corrupt)
-            served |= _check(one, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
+            served |= _check(source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
     train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
         raise ConfigurationError(
@@ -87,9 +91,9 @@ def open_datasets(config: TrainConfig) -> Datasets:
         entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
         corrupted = bool(entries) and shards.manifest.kind == "samples"
         corruptions[name] = corruption_of(entries, shards) if corrupted else None
-        one = Input(shards, corruptions[name])
-        _check(one, config, key, corrupted)
-        refuse_missing(Collate.from_manifest(one.manifest), model, f"{key}: {shards.path}")
+        source = Input(shards, corruptions[name])
+        _check(source, config, key, corrupted)
+        refuse_missing(Collate.from_manifest(source.manifest), model, f"{key}: {shards.path}")
         ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
@@ -97,7 +101,9 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{ours[:16]}: make both with one tokenizer"
             )
     # It refuses sets of two kinds; batches of a mixture have what any of its sets has.
-    refuse_missing(Collate.from_manifests([one.manifest for phase in phases for one in phase.sources]), model, "data")
+    refuse_missing(
+        Collate.from_manifests([source.manifest for phase in phases for source in phase.sources]), model, "data"
+    )
     return Datasets(phases, heldout, corruptions)
 
 
@@ -132,23 +138,23 @@ def _evaluated_paths(config: TrainConfig) -> dict[str, Path]:
 
 def heldout_paths(data: DataConfig) -> dict[str, Path]:
     """Return the held-out sets by name: those that are configured, or those beside the first training set."""
-    given = data.heldout
-    if isinstance(given, dict):
-        return given
-    if given is not None:
-        return {"heldout": given}
+    configured = data.heldout
+    if isinstance(configured, dict):
+        return configured
+    if configured is not None:
+        return {"heldout": configured}
     if as_url(data.first_set) is not None:
         return {}
     siblings = manifest_path(local_path(data.first_set)).parent.parent
-    beside = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
+    folders = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
     # A link that leads nowhere is no absent set: it is refused where it is opened.
-    return {folder.name: path for folder in beside if os.path.lexists(path := folder / "manifest.json")}
+    return {folder.name: path for folder in folders if os.path.lexists(path := folder / "manifest.json")}
 
 
-def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
+def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
     """Check that a set fits the model; returns the heads that its objective serves."""
-    shards, manifest, model = one.shards, one.manifest, config.model
-    if corrupted and one.corruption is None:
+    shards, manifest, model = source.shards, source.manifest, config.model
+    if corrupted and source.corruption is None:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
         )
@@ -184,7 +190,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
-    return served_targets(manifest, model)
+    return find_served_targets(manifest, model)
 
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:

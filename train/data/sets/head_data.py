@@ -19,7 +19,7 @@ def judges_generator(target: str, served: Collection[str]) -> bool:
     return target in _AFTER_GENERATOR and "masked_lm" in served
 
 
-def served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
+def find_served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
     """Return the targets that a set serves; where the family has a generator, rows for it serve those after it too."""
     served = set(manifest.objective.heads if manifest.objective else ())
     generator = find("clozeline.model.families", model.family).generator_targets
@@ -46,7 +46,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             f"{key}: prediction_order says which places are predicted, and when; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
         )
-    served, generator = served_targets(manifest, model), family.generator_targets
+    served, generator = find_served_targets(manifest, model), family.generator_targets
     labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
         if model.heads[name].pool == "pair" and "segment_starts" not in columns:

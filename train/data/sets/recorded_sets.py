@@ -54,19 +54,19 @@ class RecordedSet:
     languages: tuple[str, ...]
 
 
-def recorded(path: Path | str, one: Input) -> RecordedSet:
+def describe_set(path: Path | str, source: Input) -> RecordedSet:
     """Return the description of a training set.
 
     Args:
         path: of the set, as the run was given it.
-        one: the set, and the objective that corrupts it in the stream.
+        source: the set, and the objective that corrupts it in the stream.
     """
-    manifest, stored = one.manifest, one.shards.manifest
+    manifest, stored = source.manifest, source.shards.manifest
     assert manifest.objective is not None, "a start refuses a set without an objective"
     return RecordedSet(
         path=redacted_text(as_url(path) or str(local_path(path).absolute())),
         name=stored.name,
-        digest=one.shards.digest,
+        digest=source.shards.digest,
         checksum=stored.checksum,
         objective=manifest.objective,
         columns=tuple(column.name for column in manifest.columns),
@@ -85,7 +85,7 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
     Raises:
         OSError: a file cannot be written.
     """
-    sets = _recorded_phases(data, phases)
+    sets = _describe_phases(data, phases)
     publish_json(run / SETS_FILE, sealed({"format": _FORMAT, "sets": to_plain(sets)}))
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
@@ -110,7 +110,7 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
     """
     path = run / SETS_FILE
     if not path.is_file():
-        return _recorded_phases(data, open_phases(data))
+        return _describe_phases(data, open_phases(data))
     try:
         plain = unsealed(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
@@ -121,7 +121,7 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
     return sets
 
 
-def tokenizer_of_run(run: Path, one: RecordedSet) -> Path:
+def tokenizer_of_run(run: Path, recorded: RecordedSet) -> Path:
     """Return the folder of a run's tokenizer: its own, or the one above the set.
 
     Raises:
@@ -129,18 +129,18 @@ def tokenizer_of_run(run: Path, one: RecordedSet) -> Path:
         IntegrityError: its vocabulary is damaged.
     """
     own = run / TOKENIZER_FOLDER
-    if _fingerprint(own) == one.tokenizer.fingerprint:
+    if _fingerprint(own) == recorded.tokenizer.fingerprint:
         return own
-    return find_tokenizer(Path(one.path) / "manifest.json", one.tokenizer.fingerprint)
+    return find_tokenizer(Path(recorded.path) / "manifest.json", recorded.tokenizer.fingerprint)
 
 
-def _recorded_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:
-    found = [
-        recorded(path, one)
+def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[RecordedSet, ...]:
+    sets = [
+        describe_set(path, source)
         for configured, phase in zip(data.all_phases.values(), phases, strict=True)
-        for path, one in zip(configured.sets, phase.sources, strict=True)
+        for path, source in zip(configured.sets, phase.sources, strict=True)
     ]
-    return tuple(one for number, one in enumerate(found) if one not in found[:number])
+    return tuple(source for number, source in enumerate(sets) if source not in sets[:number])
 
 
 def _fingerprint(folder: Path) -> str | None:

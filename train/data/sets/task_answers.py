@@ -35,11 +35,11 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
             continue
         for name, target in model.targets.items():
             if target == facts.head:
-                heads[name] = _answering(heads[name], facts, f"model.heads.{name}", where)
+                heads[name] = _set_answers(heads[name], facts, f"model.heads.{name}", where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def _answering(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> HeadConfig:
+def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> HeadConfig:
     if facts.head == "regression":
         unset = head.output == "sigmoid" and head.range == _NO_RANGE
         return replace(head, range=(facts.low, facts.high)) if unset else head

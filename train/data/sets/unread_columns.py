@@ -21,7 +21,7 @@ _INVERSION: Final = (
 """Columns kept for `uncorrupt`, for scores and for people; a composition puts the name of a step before them."""
 
 
-def kept_for_inversion(name: str) -> bool:
+def is_for_inversion(name: str) -> bool:
     """Return whether a column that batches are not made of is stored on purpose."""
     return name.endswith(_INVERSION) or name in ("document_starts", "target_document_starts")
 
@@ -73,7 +73,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
     read = set(Collate.from_manifest(manifest).columns)
     optional = find("clozeline.model.families", model.family).optional
-    wanted = {
+    head_of = {
         name: head for name, head in HEAD_OF_COLUMN.items() if model.architecture == "encoder" or name in ANSWER_COLUMNS
     }
     compared = any(head.pool == "pair" for head in model.heads.values())
@@ -84,10 +84,10 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
         elif name == "languages":
             if not model.languages:
                 yield name, "language embeddings (model.languages)"
-        elif name in wanted:
-            if wanted[name] in heads:
-                yield name, f"the head {wanted[name]}"
-        elif name not in read and not kept_for_inversion(name):
+        elif name in head_of:
+            if head_of[name] in heads:
+                yield name, f"the head {head_of[name]}"
+        elif name not in read and not is_for_inversion(name):
             yield name, "no head or family that there is"
-    for head in sorted(heads - {wanted[name] for name in columns if name in wanted}):
+    for head in sorted(heads - {head_of[name] for name in columns if name in head_of}):
         yield head, "the head of that name, which the objective serves"

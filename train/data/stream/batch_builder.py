@@ -115,13 +115,13 @@ class Builder:
             shape, columns = (batches, lanes, count), prefetcher.source.columns
             portion = rows_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
         else:
-            portion = self._mixed(stretch, position, batches, count)
+            portion = self._gather_mixture(stretch, position, batches, count)
             epochs = [self._epoch(stretch, position + n * count) for n in range(1, batches + 1)]
         if self.assembly.by_length:
             portion = portion.by_length("input_ids", lanes * count)
         self.position = position + batches * count
         built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
-        self._copying = portion.in_place and self._small
+        self._copying = portion.is_strided and self._small
         if self._copying:
             self._prepare(portion)
         return built if self._copying else iter(list(built))
@@ -149,13 +149,13 @@ class Builder:
             self._stretch = stretch
         return stretch
 
-    def _mixed(self, stretch: Stretch, position: int, batches: int, count: int) -> BatchRows:
+    def _gather_mixture(self, stretch: Stretch, position: int, batches: int, count: int) -> BatchRows:
         """Return rows of several sets: each lane's row comes from the set that the lane draws."""
         lanes = np.arange(*self._lanes)
         positions = np.arange(position, position + batches * count)
-        drawn = stretch.drawn(lanes, positions)
-        place = positions - position
-        target = place // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + place % count
+        drawn = stretch.draw_sources(lanes, positions)
+        offset = positions - position
+        target = offset // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + offset % count
         cells: list[Cells] = []
         for k, source in enumerate(self._numbers):
             lane, at = np.nonzero(drawn == k)

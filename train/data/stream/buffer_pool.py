@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def _references_to_unused() -> int:
+def _count_references_to_unused() -> int:
     """Return the `getrefcount` of an array that only a list refers to; this number differs between interpreters."""
     for array in [np.empty(0)]:
         return sys.getrefcount(array)
     raise AssertionError("unreachable")
 
 
-_UNUSED: Final = _references_to_unused()
+_UNUSED: Final = _count_references_to_unused()
 
 
 class BufferPool:

@@ -21,20 +21,20 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
 from clozeline.train.data.stream.labels import (
-    label_weights,
-    masked_rows,
-    next_tokens,
-    predicted_labels,
-    stored_labels,
-    tag_labels,
-    target_rows,
+    build_label_weights,
+    build_masked_rows,
+    build_next_token_labels,
+    build_permutation_labels,
+    build_stored_labels,
+    build_tag_labels,
+    build_target_rows,
 )
 from clozeline.train.data.stream.padding import (
     LEFT_PADDED_COLUMNS,
     FullRows,
     document_bounds,
     equal_lengths,
-    expanded_positions,
+    expand_positions,
     one_a_row,
     pad_left,
     pad_rows,
@@ -197,7 +197,9 @@ class Collate:
                 set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
             )
         keys = [
-            repr((one.objective.name, one.objective.label, one.objective.options)) for one in manifests if one.objective
+            repr((manifest.objective.name, manifest.objective.label, manifest.objective.options))
+            for manifest in manifests
+            if manifest.objective
         ]
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
@@ -292,7 +294,7 @@ class Collate:
             positions, own_lengths, weight = self.full_rows.take(*column.shape)
         else:
             ids, lengths = pad_rows(column, self._pad, self.token_dtype)
-            positions, own_lengths = expanded_positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
+            positions, own_lengths = expand_positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
             weight = torch.from_numpy(np.ones(len(ids), np.float32) if row_weight is None else row_weight)
         tensors = {
             "input_ids": torch.from_numpy(ids),
@@ -334,7 +336,7 @@ class Collate:
         # Labels [N] with weights, the inputs of heads, and the move to left padding.
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
-            tensors.update(label_weights(columns, tensors))
+            tensors.update(build_label_weights(columns, tensors))
         if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
             tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
         return pad_left(tensors) if self._left else tensors
@@ -352,32 +354,32 @@ class Collate:
         if self.architecture == "encoder_decoder":
             begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
             if "target_ids" in columns:
-                return target_rows(columns, tensors, begin, self._pad, self._restart)
-            return masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
+                return build_target_rows(columns, tensors, begin, self._pad, self._restart)
+            return build_masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
         prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
             if "tags" in columns:
-                return tag_labels(columns, ids.shape[1])
+                return build_tag_labels(columns, ids.shape[1])
             if "label_positions" in columns:
-                return stored_labels(columns, ids.shape[1], self._previous)
+                return build_stored_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
-                return predicted_labels(columns, ids)
-            return next_tokens(ids, lengths, prefix, starts) if self._next_tokens else {}
+                return build_permutation_labels(columns, ids)
+            return build_next_token_labels(ids, lengths, prefix, starts) if self._next_tokens else {}
         # Sets with several rules: the labels by each rule, then all in the order of their positions.
         following = np.array([part._next_tokens for part in self._parts])[of]
         if self.architecture == "encoder":
             prefix = None  # there it belongs to the attention mode and does not limit the labels
-        parts = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
+        parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
-            parts.append(stored_labels(columns, ids.shape[1], previous))
+            parts.append(build_stored_labels(columns, ids.shape[1], previous))
         if "tags" in columns:
-            parts.append(tag_labels(columns, ids.shape[1]))
+            parts.append(build_tag_labels(columns, ids.shape[1]))
         rank = {}
         if "prediction_order" in columns:
-            parts.append(predicted_labels(columns, ids))
+            parts.append(build_permutation_labels(columns, ids))
             rank = {"rank": parts[-1]["rank"]}
-        index, labels = (torch.cat([one[name] for one in parts]) for name in ("label_index", "label_ids"))
+        index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
 

@@ -66,25 +66,25 @@ def head_tensors(
         pad: padding id.
     """
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
-    given = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
+    lists = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
     added: dict[str, Tensor] = {}
     if "sentence_label" in read:
-        added["sentence_label"] = torch.from_numpy(one_a_row(given["sentence_label"], IGNORED))
+        added["sentence_label"] = torch.from_numpy(one_a_row(lists["sentence_label"], IGNORED))
     if "label" in read:
-        added["label"] = torch.from_numpy(one_a_row(given["label"], IGNORED))
+        added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
     if "target" in read:
-        added["target"] = _scores(given["target"])
+        added["target"] = _scores(lists["target"])
     if "answer_span" in read:
-        added |= _answer_bounds(given["answer_span"], given["answer_places"], ids.shape)
+        added |= _answer_bounds(lists["answer_span"], lists["answer_places"], ids.shape)
     if "span_starts" in read:
-        added |= _span_neighbors(given["span_starts"], given["span_lengths"], tensors["label_index"].numpy(), ids.shape)
+        added |= _span_neighbors(lists["span_starts"], lists["span_lengths"], tensors["label_index"].numpy(), ids.shape)
     # Second views of rows: stored ones, and crops of the row before masking, each [B, Tb] with lengths [B].
-    views = [pad_rows(given["input_ids_b"], pad)] if "input_ids_b" in read else []
+    views = [pad_rows(lists["input_ids_b"], pad)] if "input_ids_b" in read else []
     if "crop_start" in read:
         original = ids.astype(np.int64)
-        positions, rows = flatten(given["label_positions"])
-        original[rows, positions] = flatten(given["label_ids"])[0]
-        start, length = (one_a_row(given[name]) for name in ("crop_start", "crop_length"))
+        positions, rows = flatten(lists["label_positions"])
+        original[rows, positions] = flatten(lists["label_ids"])[0]
+        start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
         views.append(_crop(original, lengths, start, length, pad))
     return added | _second_view(views, pad) if views else added
 

@@ -16,13 +16,13 @@ from clozeline.model.loss import IGNORED
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ROLES, keyed_hash, mix
-from clozeline.train.data.stream.padding import expanded_positions, flatten, pad_rows, part_counts, restarting_positions
+from clozeline.train.data.stream.padding import expand_positions, flatten, pad_rows, part_counts, restarting_positions
 from clozeline.train.data.stream.row_buffer import Column
 
 _STARTS: Final = "target_document_starts"
 
 
-def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+def build_stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
     """Return the labels that the columns store; rows with `previous` predict them one position earlier.
 
     Raises:
@@ -37,12 +37,12 @@ def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | In
     return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
 
 
-def tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
+def build_tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
     """Return the classes of words, labeled at the first token of each word."""
-    return stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
+    return build_stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
-def predicted_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
+def build_permutation_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
     """Return the labels of permuted language modeling, and `rank` [B, T] from `prediction_order`.
 
     The rank is 0 for context and r + 1 for the r-th prediction. A label is the token at its own position. Labels are
@@ -65,7 +65,9 @@ def _predicting(rows: int, width: int) -> Int64:
     return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
 
 
-def next_tokens(ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None) -> dict[str, Tensor]:
+def build_next_token_labels(
+    ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None
+) -> dict[str, Tensor]:
     """Return next-token labels: token i, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
@@ -86,7 +88,7 @@ def next_tokens(ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 
     }
 
 
-def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return label weights [N] and what rows add to the divisor [B]; by default 1 and the row's number of labels."""
     width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
     rows = tensors["label_index"].numpy() // width
@@ -102,7 +104,7 @@ def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) 
     return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
 
 
-def target_rows(
+def build_target_rows(
     columns: Mapping[str, Column], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
 ) -> dict[str, Tensor]:
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
@@ -167,7 +169,7 @@ def _align_with_source(
     return shifted
 
 
-def masked_rows(
+def build_masked_rows(
     columns: Mapping[str, Column],
     tensors: Mapping[str, Tensor],
     lengths: Int64,
@@ -182,7 +184,7 @@ def masked_rows(
     # Write each label one column to the right, unless that leaves its row.
     rows, width = tensors["input_ids"].shape
     inputs = np.full((rows, width), mask, np.int64)
-    labels = stored_labels(columns, width)
+    labels = build_stored_labels(columns, width)
     index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
     inside = index % width + 1 < np.repeat(lengths, width)[index]
     inputs.reshape(-1)[index[inside] + 1] = ids[inside]
@@ -201,7 +203,7 @@ def masked_rows(
 def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
     return {
         "decoder_input_ids": torch.from_numpy(inputs),
-        "decoder_position_ids": expanded_positions(*inputs.shape),
+        "decoder_position_ids": expand_positions(*inputs.shape),
         "decoder_lengths": torch.from_numpy(np.maximum(lengths, 1)),
         "label_index": torch.from_numpy(index),
         "label_ids": torch.from_numpy(ids),

@@ -50,25 +50,25 @@ class Mixture:
                 f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a place among "
                 f"{self.period} rows; give it at least 1/{self.period} of the sum"
             )
-        self.table = _interleaved(self.counts)
+        self.table = _interleave(self.counts)
         self._prefix = np.zeros((len(weights), self.period + 1), np.int64)
         for source in range(len(weights)):
             np.cumsum(self.table == source, out=self._prefix[source, 1:])
-        self._places = [np.flatnonzero(self.table == source) for source in range(len(weights))]
+        self._entries = [np.flatnonzero(self.table == source) for source in range(len(weights))]
 
     def __len__(self) -> int:
         return len(self.counts)
 
-    def taken(self, source: int, x: Int64) -> Int64:
+    def count_drawn(self, source: int, x: Int64) -> Int64:
         """Count a source among the first x entries of the endless table."""
         period, inside = np.divmod(x, self.period)
         taken: Int64 = period * self.counts[source] + self._prefix[source, inside]
         return taken
 
-    def place(self, source: int, number: int) -> int:
+    def find_entry(self, source: int, number: int) -> int:
         """Index, in the endless table, of a source's entry `number`: the inverse of `taken`."""
         period, inside = divmod(number, int(self.counts[source]))
-        return period * self.period + int(self._places[source][inside])
+        return period * self.period + int(self._entries[source][inside])
 
 
 class SourceKey(NamedTuple):
@@ -146,12 +146,12 @@ class Stretch:
 
     def index_of(self, key: Key) -> int | None:
         """Return which of the phase's sources reads the rows of a set: the set itself, or a copy of it."""
-        wanted, known = _identity(key), [_identity(source) for source in self.sources]
-        if wanted in known:
-            return known.index(wanted)
-        return next((k for k, counter in enumerate(self.counters) if wanted in counter.sets), None)
+        identity, known = _identity(key), [_identity(source) for source in self.sources]
+        if identity in known:
+            return known.index(identity)
+        return next((k for k, counter in enumerate(self.counters) if identity in counter.sets), None)
 
-    def drawn(self, lanes: Int64, positions: Int64) -> Int64:
+    def draw_sources(self, lanes: Int64, positions: Int64) -> Int64:
         """Return which of the phase's sources each lane reads, shape [lanes, positions]."""
         drawn: Int64 = self.mixture.table[(positions - self.start + lanes[:, None]) % self.mixture.period]
         return drawn
@@ -159,16 +159,16 @@ class Stretch:
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
         """Return the next lane row of source k for each lane at each position, shape [lanes, positions]."""
         lane = lanes[:, None]
-        before = self.base[k][lane] - self.mixture.taken(k, lane)
-        rows: Int64 = before + self.mixture.taken(k, positions - self.start + lane)
+        before = self.base[k][lane] - self.mixture.count_drawn(k, lane)
+        rows: Int64 = before + self.mixture.count_drawn(k, positions - self.start + lane)
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:
         """Return the position at which a lane reads a lane row of source k in this phase, None if it does not."""
-        number = row - int(self.base[k, lane]) + int(self.mixture.taken(k, np.array(lane)))
+        number = row - int(self.base[k, lane]) + int(self.mixture.count_drawn(k, np.array(lane)))
         if row < self.base[k, lane]:
             return None
-        position = self.start + self.mixture.place(k, number) - lane
+        position = self.start + self.mixture.find_entry(k, number) - lane
         return position if self.stop is None or position < self.stop else None
 
 
@@ -195,7 +195,7 @@ class Timeline:
         counters = _Counters(lanes)
         start = 0
         for number, phase in enumerate(phases):
-            stop = _checked_stop(phases, number, start * lanes, lanes, sizes[number], read)
+            stop = _find_stop(phases, number, start * lanes, lanes, sizes[number], read)
             counted = counters.of(phase.sources)
             base = np.stack([counter.rows for counter in counted])
             stretch = Stretch(start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted)
@@ -236,17 +236,17 @@ class _Counters:
 
     def of(self, sources: Sequence[Key]) -> tuple[Counter, ...]:
         """Return the counter of each source of the next phase, all different."""
-        known = [self._of[one] for one in map(_identity, sources) if one in self._of]
+        known = [self._of[identity] for identity in map(_identity, sources) if identity in self._of]
         for key in sources:
-            one, counter = _identity(key), self._of.get(_identity(key))
+            identity, counter = _identity(key), self._of.get(_identity(key))
             if counter is not None and known.count(counter) > 1:
-                counter = self._new(key, self._stopped[one])
+                counter = self._new(key, self._stopped[identity])
             elif counter is None:
                 free = (other for other in self._all if other.order == _order(key) and other not in known)
                 counter = next(free, None) or self._new(key, np.zeros(self._lanes, np.int64))
                 known.append(counter)
-            counter.sets.add(one)
-            self._of[one] = counter
+            counter.sets.add(identity)
+            self._of[identity] = counter
         return tuple(self._of[_identity(key)] for key in sources)
 
     def stop(self, key: Key, counter: Counter, rows: Int64) -> None:
@@ -267,7 +267,7 @@ def _order(key: Key) -> object:
     return key if isinstance(key, int) else key.order
 
 
-def _checked_stop(
+def _find_stop(
     phases: Sequence[Phase[Key]], number: int, start: int, lanes: int, global_batch: int, read: int
 ) -> int | None:
     """Return the lane row at which a phase ends that begins at `start` samples; `read` samples have been read."""
@@ -294,13 +294,13 @@ def _checked_stop(
     return until // lanes
 
 
-def _interleaved(counts: Int64) -> Int64:
+def _interleave(counts: Int64) -> Int64:
     """Return a table with each source `counts` times; the source with the largest deficit is next, ties by index."""
     period = int(counts.sum())
     table = np.empty(period, np.int64)
     deficit = np.zeros(len(counts), np.int64)
-    for place in range(period):
+    for position in range(period):
         deficit += counts
-        table[place] = source = int(np.argmax(deficit))
+        table[position] = source = int(np.argmax(deficit))
         deficit[source] -= period
     return table

@@ -69,23 +69,23 @@ def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corr
     Raises:
         ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
     """
-    found, problem = [], None
+    corruptions, problem = [], None
     for entry in entries:
         try:
-            found.append(_bound(entry, shards))
+            corruptions.append(_build_corruption(entry, shards))
         except ConfigurationError as error:
             problem = problem or error
-    if len(found) == 1:
-        return found[0]
-    if problem is not None and not found:
+    if len(corruptions) == 1:
+        return corruptions[0]
+    if problem is not None and not corruptions:
         raise problem
     raise ConfigurationError(
-        f"data.corrupt: {len(found)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
+        f"data.corrupt: {len(corruptions)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
         "grouping of its own"
     )
 
 
-def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
+def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
     try:
         vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
@@ -94,9 +94,9 @@ def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
             raise
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     objective = entry.build(vocabulary)
-    wanted = objective.grouping.entry()
+    expected = objective.grouping.entry()
     grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
-    different = {key: (grouping.get(key), value) for key, value in wanted.items() if grouping.get(key) != value}
+    different = {key: (grouping.get(key), value) for key, value in expected.items() if grouping.get(key) != value}
     if different:
         key, (have, want) = next(iter(different.items()))
         raise ConfigurationError(

@@ -59,7 +59,7 @@ class LogicalBlocks:
             start = min(end, stop)
         return pieces
 
-    def stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def to_stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the stored block of rows of a logical block, and their numbers in it."""
         pieces = self.pieces(block)
         if len(pieces) == 1:
@@ -70,7 +70,7 @@ class LogicalBlocks:
         before = np.concatenate(([0], ends[:-1]))
         return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
 
-    def logical(self, stored: int, row: int) -> tuple[int, int]:
+    def to_logical(self, stored: int, row: int) -> tuple[int, int]:
         """Return the logical block of a stored row, and its number in it."""
         full = int(np.searchsorted(self._full, stored))
         if full < len(self._full) and self._full[full] == stored:
@@ -139,9 +139,9 @@ class BlockOrder:
         """Return the 64-bit key of a choice."""
         return keyed_hash(*self._place, purpose, epoch, block)
 
-    def block(self, epoch: int, place: int) -> int:
+    def block(self, epoch: int, index: int) -> int:
         """Return the logical block at a place of the epoch's block order; the rest is always last."""
-        return self.blocks if place == self.blocks else self._permutation(epoch)(place)
+        return self.blocks if index == self.blocks else self._permutation(epoch)(index)
 
     def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
         """Return the shuffled order of a logical block's rows."""
@@ -175,35 +175,35 @@ class BlockOrder:
         lanes, t = np.arange(first, last)[:, None], np.arange(turn.skip, turn.skip + turn.length)
         z = lanes * self._share + np.minimum(lanes, self._longer) + t
         slots = np.flatnonzero(t < self._share + (lanes < self._longer))
-        places, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
-        blocks, starts = np.unique(places, return_index=True)
+        indices, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
+        blocks, starts = np.unique(indices, return_index=True)
         parts = zip(blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
-        for place, block_rows, targets in parts:  # empty where all rows of these lanes are filler
-            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), block_rows, targets)
+        for index, block_rows, targets in parts:  # empty where all rows of these lanes are filler
+            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + index), block_rows, targets)
 
     def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
         """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""
         epoch, q = divmod(position, self.lane_rows)
         if q < self.rounds * self.block_rows:
-            place, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
+            index, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
         else:
             t = q - self.rounds * self.block_rows
             if t >= self._share + (lane < self._longer):
                 return None
-            place, i = divmod(lane * self._share + min(lane, self._longer) + t, self.block_rows)
-            place += self.rounds * self.lanes
-        block = self.block(epoch, place)
+            index, i = divmod(lane * self._share + min(lane, self._longer) + t, self.block_rows)
+            index += self.rounds * self.lanes
+        block = self.block(epoch, index)
         return epoch, block, int(self.row_order(epoch, block)[i])
 
     def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
         """Return the (lane, position) of a row of a logical block in an epoch: the inverse of `row`."""
         i = int(np.flatnonzero(self.row_order(epoch, block) == row)[0])
-        place = block if block == self.blocks else self._permutation(epoch).inverse(block)
-        if place < self.rounds * self.lanes:
-            number, lane = divmod(place, self.lanes)
+        index = block if block == self.blocks else self._permutation(epoch).inverse(block)
+        if index < self.rounds * self.lanes:
+            number, lane = divmod(index, self.lanes)
             q = number * self.block_rows + i
         else:
-            z = (place - self.rounds * self.lanes) * self.block_rows + i
+            z = (index - self.rounds * self.lanes) * self.block_rows + i
             longer = self._longer * (self._share + 1)
             lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
             lane, q = lane + self._longer * (z >= longer), self.rounds * self.block_rows + t

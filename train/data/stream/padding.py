@@ -36,7 +36,7 @@ def equal_lengths(rows: int, width: int) -> Int64:
     return np.full(rows, width, np.int64)
 
 
-def expanded_positions(rows: int, width: int) -> Tensor:
+def expand_positions(rows: int, width: int) -> Tensor:
     """Return position ids 0 .. width-1 for every row; all rows share the memory of one."""
     return torch.arange(width).expand(rows, width)
 

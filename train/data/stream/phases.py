@@ -54,8 +54,8 @@ def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Inp
     Raises:
         ConfigurationError: there is no phase, or one without a set.
     """
-    one = Input(data) if isinstance(data, ShardSet) else data
-    phases = [Phase((one,))] if isinstance(one, Input) else list(one)
+    single = Input(data) if isinstance(data, ShardSet) else data
+    phases = [Phase((single,))] if isinstance(single, Input) else list(single)
     if not phases or not all(phase.sources for phase in phases):
         raise ConfigurationError("data: expected a shard set or more in every phase, got none")
     return phases
@@ -65,8 +65,8 @@ def distinct_inputs(phases: Sequence[Phase[Input]]) -> dict[SourceKey, Input]:
     """Return the inputs of all phases, each once, in order of appearance; an input's place is its source number."""
     inputs: dict[SourceKey, Input] = {}
     for phase in phases:
-        for one in phase.sources:
-            inputs.setdefault(one.key, one)
+        for source in phase.sources:
+            inputs.setdefault(source.key, source)
     return inputs
 
 
@@ -82,8 +82,8 @@ def distinct_sets(phases: Sequence[Phase[Input]]) -> list[ShardSet]:
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     """Return a name for each set; sets of one name and different content get their digests too."""
     digests: dict[str, set[str]] = {}
-    for one in sets:
-        digests.setdefault(one.manifest.name, set()).add(one.digest)
+    for shards in sets:
+        digests.setdefault(shards.manifest.name, set()).add(shards.digest)
     names = [shards.manifest.name for shards in sets]
     return [
         name if len(digests[name]) == 1 else f"{name} ({shards.digest[:8]})"
@@ -91,7 +91,7 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     ]
 
 
-def keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
+def to_keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
     """Return the phases as states hold them: keys instead of sets, and the counts that are drawn in a period.
 
     Raises:
@@ -99,7 +99,7 @@ def keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
     """
     keyed: list[Phase[Key]] = []
     for phase in phases:
-        sources = tuple(one.key for one in phase.sources)
+        sources = tuple(source.key for source in phase.sources)
         if len({(key.name, key.digest) for key in sources}) < len(sources):
             names = [key.name for key in sources]
             raise ConfigurationError(f"a shard set appears twice in one mixture ({names}): give it a larger weight")
@@ -134,7 +134,7 @@ def read_phases(plain: Any) -> list[Phase[Key]]:
         raise ConfigurationError(f"stream state: data: expected the phases of a stream, got {plain!r}") from error
 
 
-def continued(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
+def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
     """Return the phases of a stream that has read `samples` by `saved` and continues by `phases`.
 
     If both are the same from this position on, return the saved ones. Else the phases that were read stay as they
@@ -162,14 +162,14 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
 
     Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
     """
-    return ", then ".join(_described(phase) for phase in phases)
+    return ", then ".join(_describe_phase(phase) for phase in phases)
 
 
-def _described(phase: Phase[Input]) -> str:
+def _describe_phase(phase: Phase[Input]) -> str:
     mixture = phase.mixture()
     shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
     sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards, _ in phase.sources]
-    text = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
+    text = " + ".join(share + label for share, label in zip(shares, sets, strict=True))
     text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
     return text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
 
@@ -192,8 +192,8 @@ def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt
         corruptions = tuple(
-            corruption_of(entries, one) if entries and one.manifest.kind == "samples" else None for one in sets
+            corruption_of(entries, shards) if entries and shards.manifest.kind == "samples" else None for shards in sets
         )
         phases.append(phase_of(sets, phase.weights, phase.until_samples, batch, corruptions))
-    Timeline(keyed_phases(phases), data.lane_count, data.global_batch)
+    Timeline(to_keyed_phases(phases), data.lane_count, data.global_batch)
     return tuple(phases)

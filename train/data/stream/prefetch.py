@@ -59,7 +59,7 @@ class Prefetcher:
                 break
             turn = self._round(position)
             end = min(stop, turn.start + turn.length)
-            segments.append(Segment(self._loaded(turn), position - turn.start, end - turn.start))
+            segments.append(Segment(self._wait_for_rows(turn), position - turn.start, end - turn.start))
             position = end
         return segments
 
@@ -92,16 +92,16 @@ class Prefetcher:
         for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
             del self._pending[start]
 
-    def _loaded(self, turn: Round) -> RowBuffer:
+    def _wait_for_rows(self, turn: Round) -> RowBuffer:
         """Wait for the rows of a round, after the loads of the rounds ahead are begun."""
-        item = self._begun(turn)
+        item = self._begin_loading(turn)
         following = turn
         for _ in range(self._ahead):
             after = following.start + following.length
             if self._end is not None and after >= self._end:
                 break
             following = self._round(after)
-            self._begun(following)
+            self._begin_loading(following)
         if not item.finished:
             try:
                 done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # no error waits for a read that hangs
@@ -114,9 +114,9 @@ class Prefetcher:
             item.finished = True
         return item.row_buffer
 
-    def _begun(self, turn: Round) -> _Pending:
+    def _begin_loading(self, turn: Round) -> _Pending:
         """Begin the loads of a round unless they have begun; without threads they are done on return."""
-        self._refuse_closed()
+        self._check_open()
         if turn.start not in self._pending:
             item = _Pending(turn, self._new_buffer(turn.length), [])
             loads = list(self.source.order.loads(turn, *self.source.lanes))
@@ -130,10 +130,10 @@ class Prefetcher:
                     else:
                         item.loads.append(self._loaders.submit(self._run, *task))
             self._pending[turn.start] = item
-            self._refuse_closed()  # another thread may have called `close` before these loads were recorded
+            self._check_open()  # another thread may have called `close` before these loads were recorded
         return self._pending[turn.start]
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             self.clear()
             raise CancelledError

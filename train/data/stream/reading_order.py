@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.data.stream.phases import Input, continued, distinct_inputs, keyed_phases, set_labels
+from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, set_labels, to_keyed_phases
 
 Int64 = NDArray[np.int64]
 
@@ -55,24 +55,24 @@ class ReadingOrder:
         self.keys, self.inputs = list(inputs), list(inputs.values())
         self.lanes, self.global_batch = lanes, global_batch
         self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
-        self.phases = keyed_phases(phases)
+        self.phases = to_keyed_phases(phases)
         """The phases as states hold them."""
         self.timeline = Timeline(self.phases, lanes, global_batch)
 
     @property
     def sets(self) -> list[ShardSet]:
         """The set of each source."""
-        return [one.shards for one in self.inputs]
+        return [source.shards for source in self.inputs]
 
     @cached_property
     def blocks(self) -> list[LogicalBlocks]:
         """The blocks of each source as its order counts them."""
         return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
-    def continued(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
+    def continue_from(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
         """Return the order of a stream that has read `samples` by saved phases, and continues by these."""
         new = copy(self)
-        new.phases = continued(saved, self.phases, samples)
+        new.phases = continue_phases(saved, self.phases, samples)
         new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
         return new
 
@@ -108,7 +108,7 @@ class ReadingOrder:
         """Return the source and the lane row that each lane reads, both of shape [lanes, count]."""
         stretch = self.stretch(position, count)
         lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
-        drawn = stretch.drawn(lanes, positions)
+        drawn = stretch.draw_sources(lanes, positions)
         rows = np.empty_like(drawn)
         for k in np.unique(drawn).tolist():
             mine = drawn == k
@@ -128,14 +128,14 @@ class ReadingOrder:
         """Return the rows of a global batch in their order, with epochs."""
         sources, rows = self.cells(position, count)
         return [
-            self._visit(source, place // count, position + place % count, row)
-            for place, (source, row) in enumerate(zip(sources.ravel().tolist(), rows.ravel().tolist(), strict=True))
+            self._visit(source, index // count, position + index % count, row)
+            for index, (source, row) in enumerate(zip(sources.ravel().tolist(), rows.ravel().tolist(), strict=True))
         ]
 
     def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
         """Return when a stored row of a set is read in an epoch; None: the phases end before."""
         key = self.keys[source]
-        lane, lane_row = self.orders[source].where(*self.blocks[source].logical(*stored), epoch)
+        lane, lane_row = self.orders[source].where(*self.blocks[source].to_logical(*stored), epoch)
         for stretch in self.timeline.stretches:
             if (k := stretch.index_of(key)) is not None:
                 position = stretch.position(k, lane, lane_row)
@@ -159,11 +159,11 @@ class ReadingOrder:
 
     def _visit(self, source: int, lane: int, position: int, lane_row: int) -> Visit:
         order = self.orders[source]
-        place = order.row(lane, lane_row)
-        if place is None:
+        found_at = order.row(lane, lane_row)
+        if found_at is None:
             return Visit(source, lane, position, lane_row // order.lane_rows, None)
-        epoch, logical, row = place
-        blocks, rows = self.blocks[source].stored(logical, np.array([row]))
+        epoch, logical, row = found_at
+        blocks, rows = self.blocks[source].to_stored(logical, np.array([row]))
         return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
@@ -176,7 +176,7 @@ class ReadingOrder:
             here = remaining & (rows < turn.start + turn.length)
             table = np.full((self.lanes * turn.length, 3), -1, np.int64)
             for load in order.loads(turn, 0, self.lanes):
-                stored, row = blocks.stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
+                stored, row = blocks.to_stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
                 table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
             origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
             remaining &= ~here

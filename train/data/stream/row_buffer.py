@@ -110,18 +110,18 @@ class RowBuffer:
         for name, lists in self._lists.items():
             ragged = columns[name]
             equal = ragged.width
-            width = equal or _padded_width(ragged)
+            width = equal or _choose_padded_width(ragged)
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
                 copied = False
                 continue
             if equal is None:
-                target[slots] = _padded_rows(ragged, width, order)
+                target[slots] = _pad_rows(ragged, width, order)
                 lengths = ragged.lengths[order]
                 short = np.flatnonzero(lengths < width)
-                places = np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
-                self._short[name].append((places[short], lengths[short]))
+                indices = np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
+                self._short[name].append((indices[short], lengths[short]))
                 continue
             first = int(ragged.offsets[0])
             source = ragged.values[first : first + len(ragged) * width].reshape(-1, width)
@@ -134,7 +134,7 @@ class RowBuffer:
     def finish(self) -> None:
         """Join what was placed into columns; call this once, after the last `place`."""
         for name in self._lists:
-            self._columns[name] = self._finished(name)
+            self._columns[name] = self._join_column(name)
         self._lists = {}
 
     def column(self, name: str) -> NDArray[Any] | Lists | Padded:
@@ -158,7 +158,7 @@ class RowBuffer:
             self._placed[name] += rows
             return matrix
 
-    def _finished(self, name: str) -> NDArray[Any] | Lists | Padded:
+    def _join_column(self, name: str) -> NDArray[Any] | Lists | Padded:
         matrix, slots = self._matrix.get(name), self.lanes * self.length
         if matrix is not None and self._placed[name] == slots:
             lengths = np.full(slots, matrix.shape[1])
@@ -197,7 +197,7 @@ def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
     return gather(matrix.reshape(-1), np.arange(len(matrix)) * width, lengths)
 
 
-def _padded_width(ragged: Ragged) -> int | None:
+def _choose_padded_width(ragged: Ragged) -> int | None:
     """Return the length of the longest list if few lists are shorter, else None."""
     lengths = ragged.lengths
     if not len(lengths):
@@ -206,7 +206,7 @@ def _padded_width(ragged: Ragged) -> int | None:
     return longest if int((lengths < longest).sum()) * _SHORT_SHARE <= len(lengths) else None
 
 
-def _padded_rows(ragged: Ragged, width: int, order: Int64) -> NDArray[Any]:
+def _pad_rows(ragged: Ragged, width: int, order: Int64) -> NDArray[Any]:
     """Return the lists at `order` as rows of a matrix; after a short list comes whatever follows it in memory."""
     values, starts = ragged.values, ragged.offsets[:-1][order]
     last = len(values) - width

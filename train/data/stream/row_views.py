@@ -44,18 +44,18 @@ class _RoundView:
         batch, first = divmod(rows.start, self.batch_rows)
         cells, number = self.cells[batch], rows.stop - rows.start
         if number == self.batch_rows:
-            return self._widened(cells)
+            return self._widen(cells)
         lane, skip = divmod(first, cells.shape[1])
         lanes = cells[lane : -(-(first + number) // cells.shape[1])]
         if len(lanes) == 1:
-            return self._widened(lanes[0, skip : skip + number])
-        return self._widened(lanes)[skip : skip + number]
+            return self._widen(lanes[0, skip : skip + number])
+        return self._widen(lanes)[skip : skip + number]
 
     def take(self, order: Int64) -> NDArray[Any] | Padded:
-        matrix = self._widened(self.cells)[order]
+        matrix = self._widen(self.cells)[order]
         return matrix if self.lengths is None else Padded(matrix, self.lengths[order])
 
-    def _widened(self, cells: NDArray[Any]) -> NDArray[Any]:
+    def _widen(self, cells: NDArray[Any]) -> NDArray[Any]:
         copy: NDArray[Any] = cells.astype(self.dtype, order="C").reshape(-1, cells.shape[-1])
         return copy
 
@@ -79,7 +79,7 @@ class BatchRows:
     origin: Int64
 
     @property
-    def in_place(self) -> bool:
+    def is_strided(self) -> bool:
         """Return whether all columns are views of a round, so that only copies remain to be made."""
         return all(isinstance(column, _RoundView) for column in self.columns.values())
 
@@ -177,7 +177,7 @@ def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[Padded] | Non
         if isinstance(column, Lists):
             return None
         matrices.append(column if isinstance(column, Padded) else Padded(column, equal_lengths(*column.shape)))
-    return matrices if len({one.matrix.shape[1] for one in matrices}) == 1 else None
+    return matrices if len({padded.matrix.shape[1] for padded in matrices}) == 1 else None
 
 
 def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
@@ -186,9 +186,9 @@ def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
     lane = np.arange(lanes)[:, None]
     cells, before = [], 0
     for segment in segments:
-        place = np.arange(before, before + segment.stop - segment.start)
-        slots = lane * segment.row_buffer.length + place - before + segment.start
-        rows = place // count * (lanes * count) + lane * count + place % count
+        offset = np.arange(before, before + segment.stop - segment.start)
+        slots = lane * segment.row_buffer.length + offset - before + segment.start
+        rows = offset // count * (lanes * count) + lane * count + offset % count
         cells.append(Cells(segment.row_buffer, slots.reshape(-1), rows.reshape(-1)))
         before += segment.stop - segment.start
     return cells

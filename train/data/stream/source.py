@@ -83,7 +83,7 @@ class Source:
         """Return the origin of rows of a logical block: source, stored block and row, shape [n, 3]."""
         origin = np.empty((len(order), 3), np.int64)
         origin[:, 0] = self.number
-        origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
+        origin[:, 1], origin[:, 2] = self.blocks.to_stored(block, order)
         return origin
 
     def fill(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:

@@ -97,24 +97,24 @@ class Stream:
         """Order in which lanes read rows."""
         sets = self.reading.sets
         if collate is None:
-            collate = Collate.from_manifests([one.manifest for one in self.reading.inputs], token_dtype)
+            collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
             Source(
-                shards=one.shards,
+                shards=source.shards,
                 number=number,
                 order=order,
                 blocks=blocks,
                 lanes=self._rank_lanes,
                 columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
-                transform=(one.corruption or transform) if one.shards.manifest.kind == "samples" else None,
+                transform=(source.corruption or transform) if source.shards.manifest.kind == "samples" else None,
                 stats=self._stats,
                 memory_bytes=budget,
                 on_damaged=on_damaged,
                 max_damaged_fraction=max_damaged_fraction,
             )
-            for number, (one, order, blocks) in enumerate(
+            for number, (source, order, blocks) in enumerate(
                 zip(self.reading.inputs, self.reading.orders, self.reading.blocks, strict=True)
             )
         ]
@@ -191,7 +191,7 @@ class Stream:
         if not isinstance(state["samples"], int):
             raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
         samples = self._lane_row(state["samples"]) * self.lanes
-        reading = self.reading.continued(read_phases(state["data"]), samples)
+        reading = self.reading.continue_from(read_phases(state["data"]), samples)
         if "data" not in allow_changed and plain_phases(reading.phases) != state["data"]:
             raise StateMismatch("data", state["data"], plain_phases(self.reading.phases))
         self.set_position(samples)

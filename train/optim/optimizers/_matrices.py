@@ -34,38 +34,40 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
         if owner[s.name] == me:
             slices[s.name].append((s.start, s.of(values)))
     if travels:
-        arrived = layout.exchange([_joined((s.of(values) for s in of), values) for of in lent], _sizes(taken))
+        arrived = layout.exchange([_join((s.of(values) for s in of), values) for of in lent], _sizes(taken))
         for rank in others:
-            for s, part in zip(taken[rank], _parted(arrived[rank], taken[rank]), strict=True):
+            for s, part in zip(taken[rank], _split(arrived[rank], taken[rank]), strict=True):
                 slices[s.name].append((s.start, part))
     shapes, results = layout.shapes(flat), {}
     for name, parts in slices.items():
         whole = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
         results[name] = function(whole.view(shapes[name])).reshape(-1)
-    found = torch.zeros_like(values)
+    mapped = torch.zeros_like(values)
     for s in by_rank[me]:
         if owner[s.name] == me:
-            s.of(found).copy_(_slice(results[s.name], s))
+            s.of(mapped).copy_(_slice(results[s.name], s))
     if travels:
-        outgoing = [_joined((_slice(results[s.name], s) for s in of), values) for of in taken]
+        outgoing = [_join((_slice(results[s.name], s) for s in of), values) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
-            for s, part in zip(lent[rank], _parted(arrived[rank], lent[rank]), strict=True):
-                s.of(found).copy_(part)
-    return found
+            for s, part in zip(lent[rank], _split(arrived[rank], lent[rank]), strict=True):
+                s.of(mapped).copy_(part)
+    return mapped
 
 
 def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
     """Return the rank that computes each matrix: the one with most of it; of several, the least loaded one so far."""
-    held: dict[str, list[int]] = {}
+    elements: dict[str, list[int]] = {}
     for rank, segments in enumerate(by_rank):
         for s in segments:
-            held.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
+            elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
     load, owner = [0] * len(by_rank), {}
-    for name in sorted(held, key=lambda name: (sum(map(bool, held[name])) > 1, name)):  # whole ones cannot move
-        most = max(held[name])
-        owner[name] = min((rank for rank, count in enumerate(held[name]) if count == most), key=lambda rank: load[rank])
-        load[owner[name]] += sum(held[name])
+    for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):  # whole ones cannot move
+        most = max(elements[name])
+        owner[name] = min(
+            (rank for rank, count in enumerate(elements[name]) if count == most), key=lambda rank: load[rank]
+        )
+        load[owner[name]] += sum(elements[name])
     return owner
 
 
@@ -77,9 +79,9 @@ def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:
     return [sum(s.count for s in of_rank) for of_rank in segments]
 
 
-def _joined(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+def _join(parts: Iterable[Tensor], like: Tensor) -> Tensor:
     return torch.cat([like.new_empty(0), *parts])
 
 
-def _parted(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
+def _split(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
     return torch.split(joined, [s.count for s in segments])

@@ -51,7 +51,9 @@ class WholeParameterBuilder(OptimizerBuilder):
         optimizer.layout = layout
 
 
-def counted(optimizer: torch.optim.Optimizer, flat: Tensor, keys: Sequence[str]) -> tuple[float, dict[str, Tensor]]:
+def begin_update(
+    optimizer: torch.optim.Optimizer, flat: Tensor, keys: Sequence[str]
+) -> tuple[float, dict[str, Tensor]]:
     """Return the number of the update that begins, from 1, and the state of a flat: zeros before the first."""
     state: dict[str, Tensor] = optimizer.state[flat]
     if not state:

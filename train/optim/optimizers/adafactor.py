@@ -14,7 +14,11 @@ from torch import Tensor
 
 from clozeline.configuration.config import STRICT
 from clozeline.train.optim.optimizers import OptimizerOptions
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
+from clozeline.train.optim.optimizers._whole_parameters import (
+    WholeParameterBuilder,
+    WholeParameterOptimizer,
+    begin_update,
+)
 from clozeline.train.optim.weights.flat_buffers import Segment
 
 
@@ -67,13 +71,13 @@ class _Adafactor(WholeParameterOptimizer):
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
         """Update second moments, then weights by the size of their parameter and of its update."""
         vectors = all(len(shape) < 2 for shape in self.layout.shapes(flat).values())
-        step, state = counted(self, flat, ("variance",) if vectors else ())
+        step, state = begin_update(self, flat, ("variance",) if vectors else ())
         sizes = self.means(flat, flat.detach().square())
         if vectors:
             state["variance"].lerp_(gradient.square(), step**self.options.beta2_decay)
             direction = gradient * self._inverse_root(state["variance"].clone())
         else:
-            direction = self._factored(flat, gradient, step**self.options.beta2_decay)
+            direction = self._precondition(flat, gradient, step**self.options.beta2_decay)
         strengths = self.means(flat, direction.square())
         share = min(group["lr"], step**-0.5)
         for s in self.layout.own(flat):
@@ -85,7 +89,7 @@ class _Adafactor(WholeParameterOptimizer):
     def _inverse_root(self, second_moment: Tensor) -> Tensor:
         return second_moment.clamp_(min=self.options.eps**2).rsqrt_()
 
-    def _factored(self, flat: Tensor, gradient: Tensor, weight: float) -> Tensor:
+    def _precondition(self, flat: Tensor, gradient: Tensor, weight: float) -> Tensor:
         """Update rows' and columns' second moments; return gradients by the roots of their products."""
         self._update_factors(flat, gradient, weight)
         direction = torch.zeros_like(flat)
@@ -94,8 +98,8 @@ class _Adafactor(WholeParameterOptimizer):
             means = row.view(band.matrices, -1).mean(1).clamp_(min=self.options.eps)
             moments = row[band.first : band.last, None] * col.view(band.matrices, -1)[band.matrix_of_row]
             moments.div_(means[band.matrix_of_row, None])
-            found = band.padded(s.of(gradient)).mul_(self._inverse_root(moments))
-            s.of(direction).copy_(found.view(-1).narrow(0, band.lead, s.count))
+            scaled = band.pad(s.of(gradient)).mul_(self._inverse_root(moments))
+            s.of(direction).copy_(scaled.view(-1).narrow(0, band.lead, s.count))
         return direction
 
     def _update_factors(self, flat: Tensor, gradient: Tensor, weight: float) -> None:
@@ -107,7 +111,7 @@ class _Adafactor(WholeParameterOptimizer):
         for s in self.layout.own(flat):
             rows, columns = torch.split(parts[s.name], lengths[s.name])
             band = _Band.of(s)
-            squares = band.padded(s.of(gradient)).square_()
+            squares = band.pad(s.of(gradient)).square_()
             rows[band.first : band.last] += squares.sum(1, dtype=torch.float64)
             by_matrix = columns.view(band.matrices, -1)
             if band.matrices == 1:
@@ -143,8 +147,8 @@ class _Band:
         numbers = torch.arange(first, last) // rows
         return _Band(first, last, s.start % columns, columns, prod(s.shape[:-2]), numbers)
 
-    def padded(self, elements: Tensor) -> Tensor:
+    def pad(self, elements: Tensor) -> Tensor:
         """Return the elements of the slice in their rows, 0 elsewhere [rows, columns]."""
-        found = elements.new_zeros((self.last - self.first) * self.columns)
-        found[self.lead : self.lead + len(elements)] = elements
-        return found.view(-1, self.columns)
+        rows = elements.new_zeros((self.last - self.first) * self.columns)
+        rows[self.lead : self.lead + len(elements)] = elements
+        return rows.view(-1, self.columns)

@@ -12,7 +12,11 @@ from torch import Tensor
 
 from clozeline.configuration.config import STRICT
 from clozeline.train.optim.optimizers import OptimizerOptions
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
+from clozeline.train.optim.optimizers._whole_parameters import (
+    WholeParameterBuilder,
+    WholeParameterOptimizer,
+    begin_update,
+)
 
 
 class Lamb(WholeParameterBuilder):
@@ -46,7 +50,7 @@ class _Lamb(WholeParameterOptimizer):
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
         """Update moments element by element, and weights by the ratio of their parameter."""
-        step, state = counted(self, flat, ("exp_avg", "exp_avg_sq"))
+        step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
         first, second = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(gradient, 1 - first)

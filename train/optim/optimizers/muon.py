@@ -15,7 +15,11 @@ from torch import Tensor
 from clozeline.configuration.config import STRICT
 from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._matrices import map_matrices
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
+from clozeline.train.optim.optimizers._whole_parameters import (
+    WholeParameterBuilder,
+    WholeParameterOptimizer,
+    begin_update,
+)
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
 _SMALLEST: Final = 1e-7
@@ -85,7 +89,7 @@ class _Muon(WholeParameterOptimizer):
         momentum: Tensor = state["momentum_buffer"]
         momentum.lerp_(gradient, 1 - options.momentum)
         pushed = gradient.lerp(momentum, options.momentum) if options.nesterov else momentum
-        iterated = partial(orthogonalised, iterations=options.iterations)
+        iterated = partial(orthogonalize, iterations=options.iterations)
         started = pushed.float() if options.iterate_in == "fp32" else pushed.bfloat16()
         direction = map_matrices(self.layout, flat, started, iterated)
         for segment in self.layout.own(flat):
@@ -96,7 +100,7 @@ class _Muon(WholeParameterOptimizer):
             weight.add_(segment.of(direction), alpha=-group["lr"] * factor)
 
     def _adamw(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        step, state = counted(self, flat, ("exp_avg", "exp_avg_sq"))
+        step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
         (first, second), rate = self.options.betas, group["lr"] * self.options.adam_rate
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(gradient, 1 - first)
@@ -105,13 +109,13 @@ class _Muon(WholeParameterOptimizer):
         flat.mul_(1 - rate * group["weight_decay"]).addcdiv_(mean, root, value=-rate / (1 - first**step))
 
 
-def orthogonalised(matrix: Tensor, iterations: int) -> Tensor:
+def orthogonalize(matrix: Tensor, iterations: int) -> Tensor:
     """Return about U Vᵀ of a matrix U S Vᵀ: its singular values go near 1 (0.7 to 1.2), its directions stay."""
     a, b, c = _COEFFICIENTS
     high = matrix.size(0) > matrix.size(1)
-    found = matrix.T if high else matrix
-    found = found / found.norm().clamp(min=_SMALLEST)
+    x = matrix.T if high else matrix
+    x = x / x.norm().clamp(min=_SMALLEST)
     for _ in range(iterations):
-        gram = found @ found.T
-        found = torch.addmm(found, torch.addmm(gram, gram, gram, beta=b, alpha=c), found, beta=a)
-    return found.T if high else found
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if high else x

@@ -43,7 +43,7 @@ class Regularizer(ABC):
         self.options = options
 
     @abstractmethod
-    def anchored(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
+    def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         """Return anchor and strength of elements of a parameter, from which the run begins.
 
         Args:

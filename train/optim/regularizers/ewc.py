@@ -35,7 +35,7 @@ class Ewc(Regularizer):
 
     options: Options
 
-    def anchored(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
+    def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         """Return weights and Fisher information of the file.
 
         Raises:

@@ -32,7 +32,7 @@ class L2Sp(Regularizer):
 
     options: Options
 
-    def anchored(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
+    def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         """Return the weights as they are, or zeros for new ones."""
         if fresh:
             return Anchored(torch.zeros_like(weight), torch.full_like(weight, self.options.beta))

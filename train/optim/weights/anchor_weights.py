@@ -28,7 +28,7 @@ def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[
     """
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            regularizer.anchored(name, parameter.detach().flatten(), 0, fresh=name in fresh)
+            regularizer.anchor(name, parameter.detach().flatten(), 0, fresh=name in fresh)
 
 
 class Anchors:
@@ -55,22 +55,22 @@ class Anchors:
             tensors: views of the elements: `weight` and the states of anchors.
             fresh: parameters that are new in this run.
         """
-        found = self.regularizer.anchored(name, tensors["weight"], start, fresh=name in fresh)
-        for key, values in zip(ANCHOR_STATES, found, strict=True):
+        anchored = self.regularizer.anchor(name, tensors["weight"], start, fresh=name in fresh)
+        for key, values in zip(ANCHOR_STATES, anchored, strict=True):
             tensors[key].copy_(values)
 
     @torch.no_grad()
     def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat, anchored, rate in self._anchored(optimizer):
+        for flat, anchored, rate in self._iterate(optimizer):
             pull(flat, *anchored, rate)
 
     @torch.no_grad()
     def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat, anchored, _rate in self._anchored(optimizer):
+        for flat, anchored, _rate in self._iterate(optimizer):
             if flat.grad is not None:
                 push(flat.grad, flat, *anchored)
 
-    def _anchored(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
+    def _iterate(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
         """Yield the tensors of the groups at hand with their anchors and the learning rate."""
         for group in optimizer.param_groups:
             for flat in filter(self.of.__contains__, group["params"]):

@@ -82,7 +82,7 @@ def flats_of(zero: Any) -> list[Tensor]:
     return [parameter for group in zero.param_groups for parameter in group["params"]]
 
 
-def grouped_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
+def iterate_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
     """Yield (flat, group name) of every flat of DeepSpeed's engine, also of flats that hold only padding."""
     zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
     if zero is engine.basic_optimizer:
@@ -148,18 +148,18 @@ class Layout:
         """Send a vector to each rank; return those that the ranks have sent here, of these sizes."""
         joined = torch.cat(list(sent))
         arrived = joined.new_empty(sum(sizes))
-        dist.all_to_all_single(arrived, joined, list(sizes), [len(one) for one in sent])
+        dist.all_to_all_single(arrived, joined, list(sizes), [len(part) for part in sent])
         return list(torch.split(arrived, list(sizes)))
 
 
 def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
     """Return the layout of an engine's flats; all ranks call it together."""
-    flats = [flat for flat, _ in grouped_flats(engine)]
-    found: dict[Tensor, list[Segment]] = {flat: [] for flat in flats}
+    flats = [flat for flat, _ in iterate_flats(engine)]
+    segments: dict[Tensor, list[Segment]] = {flat: [] for flat in flats}
     for segment in segments_of(model, engine):
         if segment.count:
-            found[segment.flat].append(segment)
-    own = list(found.values())
+            segments[segment.flat].append(segment)
+    own = list(segments.values())
     if engine.optimizer is engine.basic_optimizer:
         return Layout(flats, [own], 0)
     nothing = torch.empty(0)

@@ -53,11 +53,11 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
         ConfigurationError: there are none, or the pattern is no regular expression.
     """
     try:
-        found = re.compile(_NAMED.get(pattern, pattern))
+        expression = re.compile(_NAMED.get(pattern, pattern))
     except re.error as error:
         raise ConfigurationError(f"{key}: {pattern!r} is no regular expression: {error}") from error
     names = list(names)
-    if fits := [name for name in names if found.fullmatch(name)]:
+    if fits := [name for name in names if expression.fullmatch(name)]:
         return fits
     near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
     raise ConfigurationError(
@@ -68,7 +68,7 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
 
 def frozen_count(model: nn.Module) -> int:
     """Return the numbers in parameters that need no gradient."""
-    return sum(full_shape(one).numel() for one in model.parameters() if not one.requires_grad)
+    return sum(full_shape(parameter).numel() for parameter in model.parameters() if not parameter.requires_grad)
 
 
 def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:

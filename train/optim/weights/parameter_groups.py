@@ -60,8 +60,8 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
     """
     layers: dict[str, int] = {}
     names = [name for name, _ in model.named_parameters()]
-    for found in filter(None, map(_LAYER.match, names)):
-        layers[found["stack"]] = max(layers.get(found["stack"], 0), int(found["index"]) + 1)
+    for match in filter(None, map(_LAYER.match, names)):
+        layers[match["stack"]] = max(layers.get(match["stack"], 0), int(match["index"]) + 1)
     bottom = max(layers.values(), default=0) + 1
     depths = {}
     for name in names:

@@ -13,10 +13,12 @@ import torch
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.train import run
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
+from clozeline.train.dry_run import dry_run
 from clozeline.train.engine import Engine
+from clozeline.train.startup.checks import fill_in_answers
+from clozeline.train.startup.starting_model import build_random_model
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import plain_config
 from tests.train.test_objectives_train import BOTTLENECKS, GENERATOR, LM, MASKED, XLNET
@@ -95,8 +97,8 @@ def configured(folder: Path, sets: str, model: str) -> TrainConfig:
 def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
     """Train a batch, then evaluate one of each held-out set, without an optimizer: the losses."""
     datasets = open_datasets(config)
-    config = run._answering(config, datasets)
-    model = run._build(config, datasets.train)
+    config = fill_in_answers(config, datasets)
+    model = build_random_model(config, datasets.train)
     engine: Any = object.__new__(Engine)  # for what it does to a batch
     engine.config, engine.model, engine.deepspeed = config, model, model
     engine.world = type("World", (), {"device": torch.device("cpu")})
@@ -118,12 +120,12 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
 def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
     folder: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clozeline.train.run.operations_per_second", lambda *_: 1e9)
+    monkeypatch.setattr("clozeline.train.dry_run.operations_per_second", lambda *_: 1e9)
     accepted = Counter[bool]()
     for sets in SETS:
         config = configured(folder, sets, model)
         try:
-            run.dry_run(config)
+            dry_run(config)
         except ConfigurationError:
             accepted[False] += 1
             continue

@@ -17,8 +17,9 @@ from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
 from clozeline.train.distributed.process_group import World
+from clozeline.train.dry_run import dry_run
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import dry_run, run
+from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import objective, write_set
@@ -200,29 +201,6 @@ def test_dry_run_tells_of_filler(tmp_path: Path, sets: list[str], capsys: pytest
     text = capsys.readouterr().out
     assert "data       90 rows and 38 of filler an epoch" in text
     assert f"{2 * 90 * length:,.0f} tokens, 2.00 epochs" in text
-
-
-def test_dry_run_measures_the_device_of_the_start(
-    tmp_path: Path, sets: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured = []
-    monkeypatch.setattr(
-        "clozeline.train.run.operations_per_second", lambda device, _precision: measured.append(device) or 1e9
-    )
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda _device: "a GPU that is not there")
-    monkeypatch.setattr("clozeline.train.run.open_stream", lambda *_: closable())
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"shards": sets[0]}), [])
-    for accelerator in ("cuda", "cpu"):
-        monkeypatch.setenv("DS_ACCELERATOR", accelerator)
-        assert dry_run(config) == 0
-    assert [device.type for device in measured] == ["cuda", "cpu"]
-
-
-def closable() -> SimpleNamespace:
-    """A stream that can only be closed: none can pin memory for a device that is not there."""
-    return SimpleNamespace(close=lambda: None)
 
 
 def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
 from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.train.data.global_batch import real_tokens
+from clozeline.train.data.global_batch import count_real_tokens
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.head_features import rows_of_choices
 from clozeline.train.data.stream.stream import Stream
@@ -79,7 +79,7 @@ def test_batches_of_a_stream(tmp_path: Path, frame: str) -> None:
                     row = held[tuple(torch.cat(parts).tolist())]
                     assert int(row["choice"][0]) == int(tensors["label"][number])
                     tokens, seen = tokens + len(row["input_ids"]), seen + 1
-                assert real_tokens([batch]) == tokens
+                assert count_real_tokens([batch]) == tokens
                 assert ("type_ids" in tensors) == (frame == "bert")
     assert seen == 60
 

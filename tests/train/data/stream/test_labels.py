@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.labels import label_weights, next_tokens, stored_labels
+from clozeline.train.data.stream.labels import build_label_weights, build_next_token_labels, build_stored_labels
 from clozeline.train.data.stream.padding import pad_rows
 
 FEW = settings(max_examples=40)
@@ -36,7 +36,7 @@ def test_next_tokens_are_predicted_one_place_earlier(
     width = ids.shape[1]
     prefix = np.array([length for _, length, _ in found]) if with_prefix else None
     marks = np.array([[int(place in starts) for place in range(width)] for _, _, starts in found])
-    labels = next_tokens(ids, lengths, prefix, marks if with_documents else None)
+    labels = build_next_token_labels(ids, lengths, prefix, marks if with_documents else None)
     wanted = [
         (number * width + place - 1, row[place])
         for number, (row, length, starts) in enumerate(found)
@@ -49,9 +49,9 @@ def test_next_tokens_are_predicted_one_place_earlier(
 
 def test_labels_of_full_rows_belong_to_the_caller() -> None:
     ids, lengths = np.arange(6).reshape(2, 3), np.full(2, 3)
-    first = next_tokens(ids, lengths, None, None)
+    first = build_next_token_labels(ids, lengths, None, None)
     first["label_index"].zero_()
-    assert next_tokens(ids, lengths, None, None)["label_index"].tolist() == [0, 1, 3, 4]
+    assert build_next_token_labels(ids, lengths, None, None)["label_index"].tolist() == [0, 1, 3, 4]
 
 
 @FEW
@@ -65,7 +65,7 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
     }
     earlier = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places)))
     for previous, shift in ((False, [0] * 9), (True, [1] * 9), (np.array(earlier), earlier)):
-        labels = stored_labels(columns, 10, previous)
+        labels = build_stored_labels(columns, 10, previous)
         assert labels["label_index"].tolist() == [
             10 * row + place - shift[row] for row, one in enumerate(positions) for place in one
         ]
@@ -74,9 +74,9 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
 
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before() -> None:
     columns = {name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")}
-    stored_labels(columns, 10, np.array([1, 0]))
+    build_stored_labels(columns, 10, np.array([1, 0]))
     with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
-        stored_labels(columns, 10, np.array([0, 1]))
+        build_stored_labels(columns, 10, np.array([0, 1]))
 
 
 @FEW
@@ -95,7 +95,7 @@ def test_rows_without_a_weight_of_their_own_weigh_1_and_count_their_labels(found
         "label_weight": Ragged.from_lists(weights, np.float32),
         "label_count": Ragged.from_lists(counts, np.uint16),
     }
-    mixed, plain = label_weights(columns, tensors), label_weights({}, tensors)
+    mixed, plain = build_label_weights(columns, tensors), build_label_weights({}, tensors)
     assert mixed["label_weight"].tolist() == [
         1.0 if weight is None else weight / 2 for count, weight in found for _ in range(count)
     ]

@@ -36,7 +36,7 @@ def fast_reads(timeline: Timeline, positions: int) -> list[list[tuple[int, int]]
     lanes = np.arange(timeline.lanes)
     for position in range(positions):
         phase, at = timeline.at(position), np.array([position])
-        drawn = phase.drawn(lanes, at)[:, 0]
+        drawn = phase.draw_sources(lanes, at)[:, 0]
         for lane, k in enumerate(drawn.tolist()):
             row = int(phase.rows(k, lanes, at)[lane, 0])
             found[lane].append((phase.sources[k], row))
@@ -73,10 +73,10 @@ def test_proportions_are_exact_in_a_period_and_close_before(shares: list[int]) -
         assert abs(taken - exact).max() <= 1.25
         x = np.arange(0, 3 * mixture.period, 7)
         slow = [int((np.resize(mixture.table, n) == source).sum()) for n in x.tolist()]
-        assert mixture.taken(source, x).tolist() == slow
-        assert [int(mixture.taken(source, np.array(mixture.place(source, n)))) for n in range(count)] == list(
-            range(count)
-        )
+        assert mixture.count_drawn(source, x).tolist() == slow
+        assert [
+            int(mixture.count_drawn(source, np.array(mixture.find_entry(source, n)))) for n in range(count)
+        ] == list(range(count))
 
 
 @settings(max_examples=50, deadline=None)
@@ -86,7 +86,7 @@ def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, co
     phase = timeline.stretches[0]
     target = phase.mixture.counts / phase.mixture.period
     for position in range(0, 40 * count, count):
-        drawn = phase.drawn(np.arange(lanes), np.arange(position, position + count))
+        drawn = phase.draw_sources(np.arange(lanes), np.arange(position, position + count))
         share = np.bincount(drawn.reshape(-1), minlength=len(shares)) / drawn.size
         assert (abs(share - target) <= 2.2 / lanes).all()
 
@@ -94,7 +94,7 @@ def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, co
 def test_two_equal_sources_are_in_every_batch() -> None:
     phase = Timeline([Phase((0, 1))], 8, 8).stretches[0]
     for position in range(64):
-        assert np.bincount(phase.drawn(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
+        assert np.bincount(phase.draw_sources(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
 
 
 def test_lanes_differ_by_few_rows() -> None:

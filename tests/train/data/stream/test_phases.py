@@ -15,7 +15,14 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input, continued, keyed_phases, phase_of, plain_phases, read_phases
+from clozeline.train.data.stream.phases import (
+    Input,
+    continue_phases,
+    phase_of,
+    plain_phases,
+    read_phases,
+    to_keyed_phases,
+)
 from tests.shard_sets import objective, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import open_stream
@@ -173,7 +180,7 @@ def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
 
 
 def test_plans_go_through_json(sets: list[ShardSet]) -> None:
-    plans = keyed_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
+    plans = to_keyed_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
     assert read_phases(plain_phases(plans)) == plans
     with pytest.raises(ConfigurationError, match="expected the phases of a stream"):
         read_phases("0123abcd")
@@ -181,11 +188,11 @@ def test_plans_go_through_json(sets: list[ShardSet]) -> None:
 
 def test_what_was_read_stays_as_it_was() -> None:
     a, b = Phase((0,), (), 48), Phase((1,))
-    assert continued([a, b], [a, b], 16) == [a, b]
-    assert continued([a, b], [Phase((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
-    assert continued([a, b], [b], 16) == [Phase((0,), (), 16), b]
-    assert continued([a, b], [Phase((2,))], 48) == [a, Phase((2,))]
-    assert continued([a, b], [Phase((2,))], 0) == [Phase((2,))]
+    assert continue_phases([a, b], [a, b], 16) == [a, b]
+    assert continue_phases([a, b], [Phase((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continue_phases([a, b], [b], 16) == [Phase((0,), (), 16), b]
+    assert continue_phases([a, b], [Phase((2,))], 48) == [a, Phase((2,))]
+    assert continue_phases([a, b], [Phase((2,))], 0) == [Phase((2,))]
 
 
 class Sevens(Fake):

@@ -272,7 +272,7 @@ def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
                 if source >= 0:
                     lane, at = divmod(number, 3)
                     epoch = (position + at) // stream.order.lane_rows
-                    assert stream.order.where(*blocks.logical(block, row), epoch) == (lane, position + at)
+                    assert stream.order.where(*blocks.to_logical(block, row), epoch) == (lane, position + at)
 
 
 def test_statistics(shards: ShardSet) -> None:

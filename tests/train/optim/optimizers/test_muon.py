@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.optimizers.muon import orthogonalised
+from clozeline.train.optim.optimizers.muon import orthogonalize
 from tests.distributed import RankPool
 from tests.train.optim.optimizers.injected import MATRICES, SIZES, configured, gradient, start_weights, whole_update
 from tests.train.synthetic import build, resume, save, train_steps
@@ -45,7 +45,7 @@ def test_updates_are_those_of_torch(adjust: str, nesterov: bool) -> None:
 
 def test_singular_values_go_near_one_and_directions_stay() -> None:
     matrix = gradient("m", (6, 4), 1)
-    found = orthogonalised(matrix.bfloat16(), 5).float()
+    found = orthogonalize(matrix.bfloat16(), 5).float()
     left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
     assert sizes.max() > 1.5 * sizes.min()
     inside = left.T @ found @ right.T

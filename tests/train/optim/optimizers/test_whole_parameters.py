@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer, counted
+from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer, begin_update
 
 
 class Recorder(WholeParameterOptimizer):
     """Keeps what it is asked to update."""
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        step, state = counted(self, flat, ("sum",))
+        step, state = begin_update(self, flat, ("sum",))
         state["sum"] += gradient
         self.seen = (group["name"], step, {name: mean.tolist() for name, mean in self.means(flat, gradient).items()})
         assert gradient.is_contiguous()

@@ -11,11 +11,11 @@ from clozeline.registry import choose
 from clozeline.train.optim.regularizers import Anchored
 
 
-def anchored(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False) -> Anchored:
+def anchor(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False) -> Anchored:
     found: Anchored = (
         choose("clozeline.train.optim.regularizers", {"name": "ewc", "fisher": str(path), "strength": 10.0})
         .build()
-        .anchored(name, torch.full((4,), 9.0), start, fresh=fresh)
+        .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
     )
     return found
 
@@ -23,21 +23,21 @@ def anchored(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False
 def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Path) -> None:
     path = tmp_path / "fisher"
     save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
-    found = anchored(path, start=1)
+    found = anchor(path, start=1)
     assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])
-    free = anchored(path, "heads.new", fresh=True)
+    free = anchor(path, "heads.new", fresh=True)
     assert free.strength.tolist() == [0.0] * 4
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"is no file; `python tools/fisher\.py RUN output="):
-        anchored(tmp_path / "none")
+        anchor(tmp_path / "none")
     (tmp_path / "damaged").write_bytes(b"no tensors")
     with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
-        anchored(tmp_path / "damaged")
+        anchor(tmp_path / "damaged")
     save_file({"weight/a": torch.zeros(3), "fisher/a": torch.zeros(3)}, tmp_path / "other")
     with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
-        anchored(tmp_path / "other")
+        anchor(tmp_path / "other")
     with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):
-        anchored(tmp_path / "other", "b")
+        anchor(tmp_path / "other", "b")

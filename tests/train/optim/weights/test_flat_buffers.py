@@ -10,7 +10,7 @@ import torch
 from clozeline.train.checkpoint.format import ParameterRecord, tiling_problem
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Segment, grouped_flats, layout_of, whole_layout
+from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, layout_of, whole_layout
 from tests.distributed import RankPool
 from tests.train.synthetic import build, tiny
 
@@ -37,7 +37,7 @@ def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[in
     """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
     engine = build(config, world)
     layout, found = layout_of(engine.model, engine.deepspeed, world), []
-    for flat, _ in grouped_flats(engine.deepspeed):
+    for flat, _ in iterate_flats(engine.deepspeed):
         places = torch.zeros(flat.numel())
         for segment in layout.own(flat):
             segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))

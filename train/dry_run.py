@@ -1,0 +1,56 @@
+"""Check everything that a start checks and print the cost of the run; nothing is written and no rank is joined."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from clozeline.configuration.redaction import redacted_text
+from clozeline.train.checkpoint.find_checkpoint import newest_whole
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import open_stream
+from clozeline.train.distributed.process_group import describe_environment, device_of
+from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
+from clozeline.train.logs.peak_flops import peak_of
+from clozeline.train.logs.status import read_status
+from clozeline.train.optim.weights.anchor_weights import check_anchors
+from clozeline.train.startup.announcements import describe_unread
+from clozeline.train.startup.checks import check_start
+from clozeline.train.startup.run_directory import refuse_output
+from clozeline.train.startup.start_or_resume import find_starting_point
+from clozeline.train.startup.starting_model import build_starting_model
+
+
+def dry_run(config: TrainConfig) -> int:
+    """Check a configuration as a start would, and print what the run will cost; return 0.
+
+    Raises:
+        ClozelineError: a start would be refused.
+    """
+    # check the configuration against the output folder and the data sets
+    rank, size = describe_environment(os.environ)
+    config, datasets = check_start(config, size)
+    refuse_output(config)
+    # find the checkpoint to resume from
+    lines: list[str] = []
+    checkpoint = newest_whole(
+        config.output / "checkpoints",
+        lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
+        hashes=config.checkpoint.verify == "full",
+    )
+    device = device_of(os.environ)
+    point = find_starting_point(config, datasets.description, size, device, checkpoint)
+    # build the model and open the stream
+    starting = build_starting_model(point, datasets.train)
+    if config.regularizer is not None and point.checkpoint is None:
+        check_anchors(config.regularizer.build(), starting.model, starting.new)
+    lines += [*starting.lines, *describe_unread(config, datasets)]
+    open_stream(config.data, datasets.phases, rank, size).close()
+    # estimate the cost
+    if rank == 0:
+        lines += point.lines(read_status(config.output))
+        measured = operations_per_second(device, config.precision)
+        lines += estimate_cost(point.config, starting.model, datasets, size).lines(measured)
+        lines.append(peak_of(device, config.precision, measured).line())
+        sys.stdout.write(redacted_text("\n".join([*lines, "dry run: everything fits together", ""])))
+    return 0

@@ -1,0 +1,65 @@
+"""DeepSpeed's configuration of a run, and the placement of parameters while its model is built."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
+from clozeline.train.distributed.process_group import World, load_deepspeed
+
+
+def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
+    """Return DeepSpeed's configuration of a run; keys with a surprising default are written out.
+
+    Args:
+        config: the run.
+        world_size: number of ranks.
+        parameters: elements of all parameters, which limit the communication buckets.
+    """
+    stage = zero_stage(config, world_size)
+    usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 it takes memory on top of the gradients
+    bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
+    bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
+    settings: dict[str, Any] = {
+        "train_batch_size": config.data.global_batch,
+        "train_micro_batch_size_per_gpu": config.data.micro_batch,
+        "gradient_accumulation_steps": check_world(config, world_size),
+        "gradient_clipping": config.gradient_clipping if stage > 0 else 0.0,
+        "steps_per_print": 1_000_000_000,
+        "wall_clock_breakdown": False,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": {
+            "stage": stage,
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
+            "overlap_comm": stage > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
+            "contiguous_gradients": True,
+            "round_robin_gradients": False,
+            "stage3_param_persistence_threshold": config.zero.persistent,
+            "stage3_prefetch_bucket_size": min(50_000_000, bucket),
+        },
+    }
+    if config.zero.offload != "none":
+        settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    if config.zero.offload == "parameters":
+        settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    if config.precision == "bf16":
+        settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
+        settings["data_types"] = {"grad_accum_dtype": "fp32"}
+    return settings
+
+
+def placement_of(config: TrainConfig, world: World) -> Placement:
+    """Return how the parameters are placed while the model is built: sharded module by module at ZeRO stage 3."""
+    if config.zero.stage < 3:
+        return WHOLE
+    zero = load_deepspeed().zero
+    settings = engine_config(config, world.size, 1)  # says the type, too: `dtype` is not obeyed on processors
+    return Placement(
+        partial(zero.Init, config_dict_or_path=settings), partial(zero.GatheredParameters, modifier_rank=0)
+    )

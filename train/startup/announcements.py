@@ -1,0 +1,60 @@
+"""Announce the start of a run: its cost or checkpoint, and the state of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import Datasets
+from clozeline.train.data.sets.unread_columns import unread_lines
+from clozeline.train.data.stream.phases import distinct_sets
+from clozeline.train.logs.display import Display
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.peak_flops import Peak
+from clozeline.train.startup.start_or_resume import StartingPoint
+
+
+def describe_unread(config: TrainConfig, datasets: Datasets) -> list[str]:
+    """Return the line about columns of the training sets that the model leaves unread, if there are any."""
+    return unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], config.model)
+
+
+def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
+    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event.
+
+    Args:
+        point: where the run starts.
+        lines: report of the weights, the data and the cost.
+        peak: FLOPs per second of a rank.
+        display: for people.
+        journal: for events.jsonl.
+    """
+    now, saved = point.state, point.saved
+    if saved is None:
+        for line in (*lines, peak.line()):
+            display.say(line)
+        fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
+        journal.event("start", steps=point.config.steps, **fields)
+    else:
+        exact = saved.shape == now.shape and saved.versions == now.versions
+        fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict()}
+        journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
+        display.say(f"branch of {point.trunk} at {point.name}" if point.trunk else f"resumed from {point.name}")
+        if not exact:
+            display.say(
+                f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ"
+            )
+    if beyond := point.beyond_horizon():
+        display.say(beyond)
+
+
+def announce_data(point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]) -> None:
+    """Announce blocks in quarantine, and data that changed since the checkpoint."""
+    for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
+        if (quarantine := shards.quarantine).sha256:
+            blocks = len(shards.quarantined)
+            announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
+    before = {} if point.saved is None else point.saved.stream
+    if before and before["data"] != state.stream["data"]:
+        announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)

@@ -1,0 +1,44 @@
+"""Checks that need the data sets but no process group, for a start and for a dry run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from clozeline.train.configuration.config import TrainConfig, check_world
+from clozeline.train.data.sets.datasets import Datasets, open_datasets
+from clozeline.train.data.sets.task_answers import with_answers
+from clozeline.train.data.stream.phases import distinct_sets
+from clozeline.train.logs.trackers import check_tracker
+from clozeline.train.optim.early_stopping import check_metric
+from clozeline.train.startup.branch import resolve_branch
+
+
+class CheckedStart(NamedTuple):
+    """A configuration that fits its data sets."""
+
+    config: TrainConfig
+    """with the branch and the labels of its task filled in"""
+    datasets: Datasets
+
+
+def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
+    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks.
+
+    Raises:
+        ClozelineError: they do not, or a set cannot be opened.
+    """
+    config = resolve_branch(config)
+    check_world(config, world_size)
+    check_tracker(config.log.tracker)
+    datasets = open_datasets(config)
+    return CheckedStart(fill_in_answers(config, datasets), datasets)
+
+
+def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
+    """Return the configuration with the labels of the task that the sets hold, if they hold one."""
+    if config.early_stop is not None:
+        check_metric(config.early_stop, datasets.heldout, config.model.heads)
+    train = [(f"the training set {shards.path}", shards.manifest) for shards in distinct_sets(datasets.phases)]
+    heldout = [(f"the held-out set {shards.path}", shards.manifest) for shards in datasets.heldout.values()]
+    return replace(config, model=with_answers(config.model, [*train, *heldout]))

@@ -1,0 +1,65 @@
+"""Build the model that a run starts with: initial weights from the seed, then those of `model.init_from`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clozeline.model.adaptation import freeze_base
+from clozeline.model.build import Model, build_model
+from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.pipeline.shards import ShardSet
+from clozeline.seeding import keyed_hash
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.optim.weights.freezing import freeze
+from clozeline.train.startup.initial_weights import fill, refuse_other_base
+from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.start_or_resume import StartingPoint
+from clozeline.train.startup.token_characters import spellings_of
+
+
+class StartingModel(NamedTuple):
+    """A model before its first step."""
+
+    model: Model
+    lines: list[str]
+    """report of the initialization, to print"""
+    base: str
+    """digest of the frozen weights under an adapter; empty: there is no adapter"""
+    new: list[str]
+    """parameters that `model.init_from` does not have"""
+
+
+def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
+    """Return the model with random weights, a function of `seed` alone."""
+    tokenizer, spellings = shards.manifest.tokenizer, spellings_of(config.model, shards)
+    seed = keyed_hash("weights", config.seed)
+    ids = tokenizer.special_ids
+    return build_model(config.model, tokenizer.vocab_size, ids, spellings, seed=seed, placement=placement)
+
+
+def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE) -> StartingModel:
+    """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
+
+    A resumed run reads `model.init_from` only for an adapter: its checkpoint holds all other weights.
+
+    Raises:
+        ClozelineError: the source cannot be read, or does not fit the model.
+    """
+    config = point.config
+    model = build_random_model(config, shards, placement)
+    source, adapter = config.model.init_from, model.adapter_in_use
+    if source is None or (point.checkpoint is not None and adapter is None):
+        return StartingModel(model, freeze(model, config.freeze), "", [])
+    # copy the weights that source and model share
+    other = compare_tokenizers(source, shards)
+    filled = fill(model, source, placement, config.init_parts, other if adapter is None else None)
+    # start the adapter on top of them, and freeze them
+    base = "" if adapter is None else filled.digest
+    if point.saved is not None:
+        refuse_other_base(source, point.saved.base, base)
+    if adapter is not None:
+        seed = keyed_hash("weights", config.seed)
+        model.adapters[adapter].initialize_from(model.family.tokens, model.vocab_size, seed, placement)
+        freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
+    lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]
+    return StartingModel(model, lines, base, filled.fresh)
