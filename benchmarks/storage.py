@@ -26,7 +26,7 @@ from benchmarks.peers import records
 from benchmarks.peers.clozeline import BLOCK_ROWS, origins
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
+from clozeline.pipeline.shards import ColumnSpec, base_columns, feature_columns, write_shard
 
 _LENGTH = 512
 _ENTRIES: tuple[dict[str, Any], ...] = (
@@ -89,7 +89,7 @@ def corrupted_content(entry: dict[str, Any], rows: int) -> Content:
 
 def write_ours(content: Content, codec: Any, folder: Path) -> float:
     """Write a shard and return its bytes."""
-    columns = [*fixed_columns(), *content.columns]
+    columns = [*base_columns(), *content.columns]
     return float(write_shard(folder / "shard", content.rows, columns, block_rows=BLOCK_ROWS, codec=codec).bytes)
 
 

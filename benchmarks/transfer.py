@@ -32,7 +32,7 @@ from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._json_file import read_whole_json
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.registry import choose
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.tools.experiments.multirun.comparison import mean_and_deviation
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 
@@ -66,7 +66,7 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     starts = sorted({item.index for item in items})
     ends = dict(zip(starts, [*starts[1:], None], strict=True))
     rows = [(item.index, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Rejected)]
-    training = sorted((start for start, split in rows if split == "train"), key=lambda at: keyed_hash("labels", at))
+    training = sorted((start for start, split in rows if split == "train"), key=lambda at: hash64("labels", at))
     questions = ".json" in paths[0].suffixes
     lines = [] if questions else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
 

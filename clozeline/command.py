@@ -17,7 +17,7 @@ from rich.console import Console
 from clozeline.configuration.schema import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.registry import find, names
-from clozeline.repair import explained
+from clozeline.repair import explain_error
 from clozeline.stop_signals import WARNINGS
 
 
@@ -95,7 +95,7 @@ def stopping_at_signals() -> Iterator[None]:
 _KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
 
 
-def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
+def run_command(action: Callable[[], int], interrupted: str = _KEPT) -> int:
     """Run a command; a mistake of the user becomes one message and its exit code, never a traceback.
 
     Args:
@@ -112,7 +112,7 @@ def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except OSError as error:
-        sys.stderr.write(message_text(f"error: {explained(error)}\n"))
+        sys.stderr.write(message_text(f"error: {explain_error(error)}\n"))
         return 74
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{interrupted}\n")

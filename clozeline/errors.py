@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from clozeline.configuration.redaction import redacted_text, without_remembered
+from clozeline.configuration.redaction import redact_known_secrets, redact_text
 
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
@@ -39,9 +39,9 @@ def message_text(text: str) -> str:
     A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, the whole 20,000. So no message
     prints a document.
     """
-    text = _cut(without_remembered(text), _MESSAGE)
+    text = _cut(redact_known_secrets(text), _MESSAGE)
     text = _LONG_VALUE.sub(lambda found: _cut(found[0], _VALUE), text)
-    return redacted_text("\n".join(_cut(line, _LINE) for line in text.split("\n")))
+    return redact_text("\n".join(_cut(line, _LINE) for line in text.split("\n")))
 
 
 def _cut(text: str, limit: int) -> str:

@@ -130,12 +130,12 @@ def sweep(folder: Path) -> None:
         if host == _HOST and process.isdigit():
             dead = not psutil.pid_exists(int(process))
         else:
-            dead = time.time() - _changed(path) > _LEASE_S
+            dead = time.time() - _modification_time(path) > _LEASE_S
         if dead:
             path.unlink(missing_ok=True)
 
 
-def _changed(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     """Return when a file was last written; the present time if it was removed meanwhile."""
     try:
         return path.stat().st_mtime

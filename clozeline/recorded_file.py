@@ -16,7 +16,7 @@ import xxhash
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.repair import repair_of
-from clozeline.sealed_json import unsealed
+from clozeline.sealed_json import unseal
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RecordedFile:
         )
 
 
-def recorded(folder: Path, record: str, relative: str) -> RecordedFile:
+def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
     """Return a file with what the record of its unit says about it.
 
     Args:
@@ -86,16 +86,16 @@ def recorded(folder: Path, record: str, relative: str) -> RecordedFile:
     return RecordedFile(folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", ""))
 
 
-def recorded_by_any(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
+def find_files(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
     """Return files with what the records of a stage say about them, whichever unit wrote each; reads all records."""
     files = {relative: RecordedFile(folder / relative) for relative in relatives}
     for path in sorted((folder / "records").glob("*.json")):
         for relative in _outputs(folder, path.stem).keys() & files.keys():
-            files[relative] = recorded(folder, path.stem, relative)
+            files[relative] = find_file(folder, path.stem, relative)
     return list(files.values())
 
 
-def check_recorded(folder: Path, record: str, prefix: str = "") -> None:
+def check_files(folder: Path, record: str, prefix: str = "") -> None:
     """Compare the files of a unit whose names begin with `prefix` with its record.
 
     Raises:
@@ -104,13 +104,13 @@ def check_recorded(folder: Path, record: str, prefix: str = "") -> None:
     """
     for relative in _outputs(folder, record):
         if relative.startswith(prefix):
-            recorded(folder, record, relative).buffer()
+            find_file(folder, record, relative).buffer()
 
 
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
     try:
-        outputs: dict[str, dict[str, Any]] = unsealed(parse_json(path.read_text(encoding="utf-8")), path)["outputs"]
+        outputs: dict[str, dict[str, Any]] = unseal(parse_json(path.read_text(encoding="utf-8")), path)["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -33,11 +33,11 @@ def _folder(package: str) -> str:
 def names(package: str) -> list[str]:
     """Return the algorithms of a registry folder, sorted."""
     folders = tuple(importlib.import_module(package).__path__)
-    return list(_listed(folders, tuple(Path(folder).stat().st_mtime_ns for folder in folders)))
+    return list(_list_algorithms(folders, tuple(Path(folder).stat().st_mtime_ns for folder in folders)))
 
 
 @lru_cache(_FOLDERS)
-def _listed(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
+def _list_algorithms(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
     """Return the algorithms in folders, read again when the time of a folder's last change is another."""
     return tuple(sorted(one.name for one in pkgutil.iter_modules(folders) if not one.name.startswith("_")))
 

@@ -34,7 +34,7 @@ def repair_of(path: Path | str) -> str:
     return "copy it again, or make it again where it was made"
 
 
-def explained(error: OSError) -> str:
+def explain_error(error: OSError) -> str:
     """Return a message for a file that cannot be read or written: the file, what failed, and the way out."""
     if error.filename is None:  # the standard output, mostly
         return str(error.strerror or error)

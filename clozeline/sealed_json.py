@@ -14,12 +14,12 @@ from clozeline.format_version import refuse_newer
 _KEY: Final = "checksum"
 
 
-def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+def seal(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the object with the key `checksum`, the xxh3-128 (hex) of its canonical JSON."""
     return {**data, _KEY: _checksum(data)}
 
 
-def unsealed(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
+def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
     """Return the object without its checksum. One that an earlier version wrote without is returned as it is.
 
     Args:

@@ -31,7 +31,7 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
-def keyed_hash(*parts: bytes | str | int) -> int:
+def hash64(*parts: bytes | str | int) -> int:
     """Return the 64-bit hash of length-prefixed parts (ints as 8 bytes little-endian)."""
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.repair import repair_of
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
@@ -133,13 +133,13 @@ class Vocabulary:
             del fields["ends_in_space"]
         for name in fields.keys() & {*_BITMAPS}:
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
-        path.write_text(json.dumps(sealed(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(seal(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
         """Read what `save` wrote."""
         try:
-            fields = unsealed(parse_json(path.read_text(encoding="utf-8")), path)
+            fields = unseal(parse_json(path.read_text(encoding="utf-8")), path)
             for name in fields.keys() & {*_BITMAPS}:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)

@@ -13,7 +13,7 @@ import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import ColumnSpec, ShardSet, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.seeding import mix
 
@@ -27,7 +27,7 @@ TOKENIZER = {
 
 IDS = ColumnSpec("input_ids", "uint16", "list", "token ids")
 
-COLUMNS = [*fixed_columns(), IDS]
+COLUMNS = [*base_columns(), IDS]
 """Columns of the rows below, in file order."""
 
 
@@ -75,7 +75,7 @@ def write_set(
 ) -> ShardSet:
     """Write a shard set, one shard for each `Rows`, and open it."""
     folder.mkdir(parents=True, exist_ok=True)
-    specs = [*fixed_columns(), *columns]
+    specs = [*base_columns(), *columns]
     infos = []
     for number, content in enumerate(shards):
         path = folder / f"shard-{number:05d}-of-{len(shards):05d}.{container}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clozeline.command import Parser, guarded
+from clozeline.command import Parser, run_command
 from clozeline.command import Terminal as Terminal
 
 
@@ -68,4 +68,4 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         arguments: words of the command line; None: those of the process.
         action: called with the options; returns the exit code of success.
     """
-    return guarded(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")
+    return run_command(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")

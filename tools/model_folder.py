@@ -15,7 +15,7 @@ from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json
 from clozeline.model.checkpoints import IMPORT_RECORD, IMPORT_RECORD_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 
 TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
@@ -69,4 +69,4 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
     }
-    publish_json(folder / IMPORT_RECORD, sealed(facts))
+    publish_json(folder / IMPORT_RECORD, seal(facts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from clozeline.configuration.redaction import redacted_text
+from clozeline.configuration.redaction import redact_text
 from clozeline.train.checkpoint.find_checkpoint import newest_whole
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
@@ -52,5 +52,5 @@ def dry_run(config: TrainConfig) -> int:
         measured = operations_per_second(device, config.precision)
         lines += estimate_cost(point.config, starting.model, datasets, size).lines(measured)
         lines.append(peak_of(device, config.precision, measured).line())
-        sys.stdout.write(redacted_text("\n".join([*lines, "dry run: everything fits together", ""])))
+        sys.stdout.write(redact_text("\n".join([*lines, "dry run: everything fits together", ""])))
     return 0

@@ -21,7 +21,7 @@ from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import full_shape
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
@@ -231,7 +231,7 @@ class Engine:
 
     def _seed(self, step: int, micro_batch: int) -> None:
         lane = self.world.rank * (self.config.data.lane_count // self.world.size)
-        word = keyed_hash("dropout", self.config.seed, step, lane, micro_batch)
+        word = hash64("dropout", self.config.seed, step, lane, micro_batch)
         torch.manual_seed(word - (1 << 63))
 
     def _finish_gradient(self) -> float | None:

@@ -142,6 +142,6 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
 
 
 def _columns() -> list[Any]:
-    from clozeline.pipeline.shards import ColumnSpec, fixed_columns
+    from clozeline.pipeline.shards import ColumnSpec, base_columns
 
-    return [*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]
+    return [*base_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]

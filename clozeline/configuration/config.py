@@ -25,7 +25,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from clozeline import HOME
 from clozeline.configuration.overrides import override
-from clozeline.configuration.redaction import MASK, masked_keys, redacted, remember, without_masks
+from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
 from clozeline.configuration.schema import config_classes, fields_of
 from clozeline.configuration.schema import describe as describe
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
@@ -86,7 +86,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
     remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
-    value, mistakes = _checked(schema, _with_secrets(resolved, str(path)), "")
+    value, mistakes = _validate(schema, _with_secrets(resolved, str(path)), "")
     if mistakes:
         in_file = _mistakes_alone(schema, data, str(path)) if overrides else mistakes
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
@@ -98,7 +98,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
 def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
     """Return the mistakes that a file has without the command line; none where a reference in it leads nowhere."""
     try:
-        return _checked(schema, override(schema, data, [], where), "")[1]
+        return _validate(schema, override(schema, data, [], where), "")[1]
     except ConfigurationError:
         return []
 
@@ -107,7 +107,7 @@ def _with_secrets(data: Any, where: str) -> Any:
     """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given."""
     if _FORMER_NAMES.get():
         return without_masks(data)
-    if (masked := next(masked_keys(data), None)) is not None:
+    if (masked := next(iter_masked_keys(data), None)) is not None:
         raise ConfigurationError(
             f"{where}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
             f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
@@ -124,14 +124,14 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         where: file or algorithm, named in front of each mistake; may be empty.
         prefix: of the keys in messages, for example `clean.`.
     """
-    value, mistakes = _checked(schema, data, prefix)
+    value, mistakes = _validate(schema, data, prefix)
     if mistakes:
         head = f"{where}: " if where else ""
         raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
     return value
 
 
-def _checked(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
+def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one a line: without mistakes the value holds."""
     try:
         text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
@@ -153,21 +153,21 @@ def former_names() -> Iterator[None]:
         _FORMER_NAMES.reset(token)
 
 
-def renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+def iter_renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield (former key, present key), both dotted, for every renamed key below a config class."""
     for inner in config_classes(schema):
-        for former, present in _renamed(inner).items():
+        for former, present in _collect_renames(inner).items():
             yield f"{prefix}{former}", f"{prefix}{present}"
         for name, kind in fields_of(inner).items():
-            yield from renamed_keys(kind, f"{prefix}{name}.")
+            yield from iter_renamed_keys(kind, f"{prefix}{name}.")
 
 
-def _renamed(kind: Any) -> dict[str, str]:
+def _collect_renames(kind: Any) -> dict[str, str]:
     """Return `RENAMED` of a class together with those of its bases."""
-    return _inherited(kind, "RENAMED")
+    return _merge_from_bases(kind, "RENAMED")
 
 
-def _inherited(kind: Any, attribute: str) -> dict[str, str]:
+def _merge_from_bases(kind: Any, attribute: str) -> dict[str, str]:
     """Return a mapping that a class declares, together with those of its bases."""
     bases = getattr(kind, "__mro__", ())
     return {old: new for base in bases for old, new in vars(base).get(attribute, {}).items()}
@@ -180,7 +180,7 @@ def _with_present_names(schema: Any, data: Any) -> Any:
         return data
     present = dict(data)
     for inner in config_classes(schema):
-        renamed, fields = _renamed(inner), fields_of(inner)
+        renamed, fields = _collect_renames(inner), fields_of(inner)
         present = dict(_present(renamed, key, value) for key, value in present.items())
         present |= {key: _with_present_names(fields[key], value) for key, value in present.items() if key in fields}
     return present
@@ -197,9 +197,9 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
     key = (prefix + ".".join(location)).removesuffix(".")
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
-        if plain in (renamed := dict(renamed_keys(schema))):
+        if plain in (renamed := dict(iter_renamed_keys(schema))):
             return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
-        if (meant := _inherited(schema, "SYNONYMS").get(location[-1])) is not None:
+        if (meant := _merge_from_bases(schema, "SYNONYMS").get(location[-1])) is not None:
             return f"unknown key '{key}'; use {meant}"
         near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
         hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
@@ -226,4 +226,4 @@ def config_digest(value: Any) -> str:
 
 def save_yaml(config: Mapping[str, Any], path: Path) -> None:
     """Write plain data as YAML without its secrets, keys in their own order."""
-    path.write_text(dump_yaml(redacted(config)), encoding="utf-8")
+    path.write_text(dump_yaml(redact(config)), encoding="utf-8")

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import AfterValidator
 
 
-def _expanded(value: Any) -> Any:
+def _expand(value: Any) -> Any:
     """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
     if isinstance(value, list):
-        return [_expanded(item) for item in value]
+        return [_expand(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _expanded(item) for key, item in value.items()}
+        return {key: _expand(item) for key, item in value.items()}
     if value is None or not str(value).startswith("~"):
         return value
     try:
@@ -23,5 +23,5 @@ def _expanded(value: Any) -> Any:
         raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
 
 
-HOME_EXPANDED = AfterValidator(_expanded)
+HOME_EXPANDED = AfterValidator(_expand)
 """Annotation of a key that holds paths."""

@@ -32,7 +32,7 @@ def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where:
     Raises:
         ConfigurationError: an override is not `key=value`, or names no place in the data.
     """
-    config = _applied(schema, data, overrides, where)
+    config = _apply_all(schema, data, overrides, where)
     try:
         return OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
@@ -41,7 +41,7 @@ def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where:
         raise ConfigurationError(f"{'command line' if overrides else where}: {error}") from error
 
 
-def _applied(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
+def _apply_all(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
     item = ""
     try:
         config = OmegaConf.create(data)
@@ -124,11 +124,11 @@ def _apply(schema: Any, config: Any, key: str, value: Any) -> None:
     # What the file has there is replaced: a reference in it that leads nowhere does not matter.
     before = OmegaConf.select(config, key, throw_on_resolution_failure=False)
     if OmegaConf.is_dict(before):
-        value = _merged(below(outer, last), OmegaConf.to_container(before), value)
+        value = _merge(below(outer, last), OmegaConf.to_container(before), value)
     OmegaConf.update(config, key, value, merge=False)
 
 
-def _merged(kind: Any, before: Any, value: Any) -> Any:
+def _merge(kind: Any, before: Any, value: Any) -> Any:
     if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value or maps_names(kind):
         return value
-    return {**before, **{key: _merged(below(kind, key), before.get(key), item) for key, item in value.items()}}
+    return {**before, **{key: _merge(below(kind, key), before.get(key), item) for key, item in value.items()}}

@@ -46,15 +46,15 @@ def is_secret(key: str, *above: str) -> bool:
     )
 
 
-def redacted(plain: Any, *above: str) -> Any:
+def redact(plain: Any, *above: str) -> Any:
     """Return plain data without its secrets: `***` for each value, and for user and password in a URL."""
     if isinstance(plain, Mapping):
         return {
-            key: MASK if _holds_secret(value, str(key), *above) else redacted(value, *above, str(key))
+            key: MASK if _holds_secret(value, str(key), *above) else redact(value, *above, str(key))
             for key, value in plain.items()
         }
     if isinstance(plain, (list, tuple)):
-        return [redacted(item, *above) for item in plain]
+        return [redact(item, *above) for item in plain]
     return _USERINFO.sub(rf"\1{MASK}@", plain) if isinstance(plain, str) else plain
 
 
@@ -62,22 +62,22 @@ def _holds_secret(value: Any, key: str, *above: str) -> bool:
     return value is not None and value != "" and not isinstance(value, bool) and is_secret(key, *above)
 
 
-def redacted_text(text: str) -> str:
+def redact_text(text: str) -> str:
     """Return a text without secrets: those in URLs, in `key=value`, in quoted mappings, and all remembered ones."""
-    text = without_remembered(text)
+    text = redact_known_secrets(text)
     text = _USERINFO.sub(rf"\1{MASK}@", text)
-    text = _ASSIGNMENT.sub(lambda match: _masked(match, match[1], match[2], f"{match[1]}="), text)
-    return _QUOTED_ENTRY.sub(lambda match: _masked(match, match[3], match[4], match[1]), text)
+    text = _ASSIGNMENT.sub(lambda match: _mask(match, match[1], match[2], f"{match[1]}="), text)
+    return _QUOTED_ENTRY.sub(lambda match: _mask(match, match[3], match[4], match[1]), text)
 
 
-def without_remembered(text: str) -> str:
+def redact_known_secrets(text: str) -> str:
     """Return a text of any length without the secrets that this process has read."""
     for secret in sorted(_remembered, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 
 
-def _masked(match: re.Match[str], key: str, value: str, kept: str) -> str:
+def _mask(match: re.Match[str], key: str, value: str, kept: str) -> str:
     *above, last = key.split(".")
     return f"{kept}{MASK}" if _holds_secret(value, last, *above) else match[0]
 
@@ -104,7 +104,7 @@ def remember(plain: Any) -> None:
                     _remembered.add(form)
 
 
-def masked_keys(plain: Any) -> Iterator[str]:
+def iter_masked_keys(plain: Any) -> Iterator[str]:
     """Yield the dotted keys whose values `redacted` has masked."""
     for keys, value in _leaves(plain):
         if isinstance(value, str) and (value == MASK or _MASKED_USERINFO.search(value)):

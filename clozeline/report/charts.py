@@ -117,7 +117,7 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     """Return horizontal bars in the order given; "" where there are none."""
     longest = max((row.value for row in rows), default=0) or 1
     boxes = [[(0.0, WIDTH, 6, LINE), (0.0, WIDTH * row.value / longest, 6, shade(0))] for row in rows]
-    return _labeled_boxes(title, [(row.name, row.label) for row in rows], boxes, _ROW)
+    return _draw_box_rows(title, [(row.name, row.label) for row in rows], boxes, _ROW)
 
 
 def shares(counts: Mapping[str, int], total: int | None = None) -> list[Bar]:
@@ -142,7 +142,7 @@ def funnel(title: str, steps: Sequence[Step]) -> str:
         comparable = step.unit == steps[0].unit
         width = WIDTH * step.count / max(1, steps[0].count) if comparable else width
         boxes.append([((WIDTH - width) / 2, width, 20, shade(0) if comparable else "none", shade(0))])
-    return _labeled_boxes(title, [(step.name, step.label) for step in steps], boxes, _STEP)
+    return _draw_box_rows(title, [(step.name, step.label) for step in steps], boxes, _STEP)
 
 
 def lines(
@@ -162,7 +162,7 @@ def lines(
         levels: dashed horizontal lines, by name.
         x_scale: scale of the horizontal axis.
     """
-    shown = [Series(one.name, points) for one in series if (points := thinned(one.points))]
+    shown = [Series(one.name, points) for one in series if (points := thin_points(one.points))]
     heights = [(name, level) for name, level in (levels or {}).items() if math.isfinite(level)]
 
     def paint(axes: Axes) -> None:
@@ -185,7 +185,7 @@ def lines(
 
 def areas(title: str, series: Sequence[Series], x_name: str) -> str:
     """Return areas on top of each other, at the x of the first series; "" where there are no points."""
-    points = [thinned(one.points) for one in series]
+    points = [thin_points(one.points) for one in series]
     if not points or not points[0]:
         return ""
     heights = [[y for _, y in one] for one in points]
@@ -225,7 +225,7 @@ def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: s
     return _figure(title, [told], _plot(x_name, paint, integers=True))
 
 
-def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the finite points; where there are more than 400, means of equally many neighbors."""
     finite = [point for point in points if math.isfinite(point[1])]
     size = max(1, math.ceil(len(finite) / _POINTS))
@@ -280,7 +280,7 @@ def render_svg(width: float, height: float, parameters: Any, draw: Callable[[Fig
     return stream.getvalue()
 
 
-def _labeled_boxes(
+def _draw_box_rows(
     title: str, labels: Sequence[tuple[str, str]], boxes: Sequence[Sequence[tuple[Any, ...]]], height: int
 ) -> str:
     """Return rows of a name on the left, a figure on the right, and boxes below both.
@@ -359,10 +359,10 @@ def _svg(height: int, paint: Paint) -> str:
         axes.patch.set_visible(False)
         paint(axes)
 
-    return _themed(render_svg(WIDTH / 72, height / 72, _PARAMETERS, draw), height)
+    return _apply_theme(render_svg(WIDTH / 72, height / 72, _PARAMETERS, draw), height)
 
 
-def _themed(svg: str, height: int) -> str:
+def _apply_theme(svg: str, height: int) -> str:
     """Return matplotlib's SVG as part of a page: no ids, no style sheet, no fixed size, the page's colours."""
     inside = svg[svg.index(">", svg.index("<svg")) + 1 :]
     marks = dict(re.findall(r'<path id="([^"]*)" d="([^"]*)"', inside))

@@ -102,7 +102,7 @@ def grid(*parts: str) -> str:
     return f"<div class=grid>{''.join(parts)}</div>" if any(parts) else ""
 
 
-def folded(title: str, *parts: str) -> str:
+def collapsible(title: str, *parts: str) -> str:
     """Return parts that a click on the title opens."""
     return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
 
@@ -126,10 +126,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     names = "".join(
         f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
     )
-    return scrolled((f"<tr>{names}</tr>" if any(header) else "") + body)
+    return scrollable((f"<tr>{names}</tr>" if any(header) else "") + body)
 
 
-def scrolled(rows: str) -> str:
+def scrollable(rows: str) -> str:
     """Return the HTML of rows as a table that scrolls inside its own box, which the keyboard reaches."""
     return f"<div class=scroll tabindex=0><table>{rows}</table></div>"
 

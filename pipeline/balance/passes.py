@@ -20,7 +20,7 @@ from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FOR
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.splits import is_heldout
-from clozeline.recorded_file import check_recorded
+from clozeline.recorded_file import check_files
 
 BALANCE_VERSION: Final = 1
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
@@ -41,7 +41,7 @@ class CountTokens(Pass[BalanceCounts]):
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
         """Count the documents of a shard."""
-        check_recorded(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
+        check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         for block in np.flatnonzero(shards.index.shard == unit).tolist():

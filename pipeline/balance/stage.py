@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
 from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
@@ -38,7 +38,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     """
 
     name: ClassVar[str] = "balance"
-    place: ClassVar[int] = 65
+    order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -67,13 +67,13 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         out = f"{amount(documents, 'document')}\n{tokens:,} tokens\n{balanced:,} in copies"
         return Row(amount(counts["documents_in"], "document"), out, (("document", counts["skipped"]),))
 
-    def taken(self, counts: BalanceCounts) -> Sequence[Taken]:
+    def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
         """Return the documents of both splits."""
         if "documents_in" not in counts:
             return []
         training = sum(source["documents"] for source in _all_sources(counts))
-        held_out = Taken(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
-        return [*super().taken(counts), held_out, Taken(split_amount("train", "documents"), training)]
+        held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
+        return [*super().consumes(counts), held_out, Consumed(split_amount("train", "documents"), training)]
 
     def check(self, counts: BalanceCounts) -> None:
         """Check that every document is held out, a text or a pair."""

@@ -68,7 +68,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     """One pass over the units of the plan."""
 
     name: ClassVar[str] = "clean"
-    place: ClassVar[int] = 10
+    order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.corrupt.objectives import NamedObjective, side_by_side
+from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
 from clozeline.pipeline.shards.layout import BlockRows, Compression
 
 
@@ -37,6 +37,6 @@ def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
 
 
 ObjectiveEntries = Annotated[
-    list[Annotated[ObjectiveEntry, side_by_side(ObjectiveEntry)]], Field(min_length=1), AfterValidator(_unique)
+    list[Annotated[ObjectiveEntry, inline_options(ObjectiveEntry)]], Field(min_length=1), AfterValidator(_unique)
 ]
 """The recipe's key `corrupt`."""

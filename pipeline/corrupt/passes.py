@@ -21,14 +21,14 @@ from clozeline.pipeline.shards import (
     Manifest,
     SetWriter,
     ShardSet,
+    base_columns,
     feature_columns,
-    fixed_columns,
     open_shards,
 )
 from clozeline.pipeline.shards.layout import block_rows_of
 from clozeline.pipeline.shards.splits import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
-from clozeline.recorded_file import check_recorded
+from clozeline.recorded_file import check_files
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class CorruptShards(Pass[CorruptCounts]):
                 f"corrupt: '{entry.set_label}' reads the sample set {objective.grouping.label}/{split}, but group made "
                 f"{have or 'none'}; use `groupings: auto`, or name this one too"
             )
-        check_recorded(self.samples, "manifest-000000", f"{objective.grouping.label}/{split}/manifest.json")
+        check_files(self.samples, "manifest-000000", f"{objective.grouping.label}/{split}/manifest.json")
         return objective, open_shards(folder)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
@@ -118,7 +118,7 @@ def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: 
     return SetWriter(
         path=f"{entry.set_label}/{split}",
         shards=shards,
-        columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+        columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
         block_rows=block_rows_of(entry.block_rows, features, objective.content_length, width),
         container=entry.container,
         compression=entry.compression,
@@ -149,7 +149,7 @@ class CorruptedShard:
             if skips.any():
                 rows = np.flatnonzero(skips == Skip.NONE)
                 examples, samples = examples.take(rows), samples.take(rows)
-            if unused := self.objective.unused(samples, examples):
+            if unused := self.objective.count_unused_tokens(samples, examples):
                 add_counts(self.counts, {"unused_tokens": unused})
             self._count(total, examples, skips)
             yield examples

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 from clozeline.pipeline.corrupt.counts import CorruptCounts, SetCounts
 from clozeline.pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import Splits
@@ -20,7 +20,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Sample shard k under variant v to example shard v * K + k, rows in the same order."""
 
     name: ClassVar[str] = "corrupt"
-    place: ClassVar[int] = 80
+    order: ClassVar[int] = 80
     needs: ClassVar[tuple[str, ...]] = ("group",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -43,11 +43,11 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         sets = tuple((label, _set_row(splits, variants[label])) for label, splits in counts["objectives"].items())
         return Row(amount(len(sets), "objective"), amount(counts["examples"], "example"), (), sets)
 
-    def taken(self, counts: CorruptCounts) -> Sequence[Taken]:
+    def consumes(self, counts: CorruptCounts) -> Sequence[Consumed]:
         """Return the samples of each set and their tokens, which each variant of an objective takes all."""
         variants = {entry.set_label: entry.variants for entry in self.config}
         return [
-            Taken(f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1)
+            Consumed(f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1)
             for label, splits in counts.get("objectives", {}).items()
             for split, found in splits.items()
             for source, read in found.get("read", {}).items()

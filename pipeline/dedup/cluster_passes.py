@@ -16,7 +16,7 @@ from clozeline.pipeline.dedup.near_passes import SignatureParameters
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
-from clozeline.recorded_file import recorded
+from clozeline.recorded_file import find_file
 
 _DEAL: Final = 1 << 20  # level of the ranks that deal components to ranges; no label is chosen by it
 _PART_DROP: Final = (*DROP, ("part", "<u4"))
@@ -41,7 +41,7 @@ class NearMembers(Pass[DedupCounts]):
         links = ReceivedLinks(self.parts, 1, unit)
         nodes, components = links.components()
         name = self.parts.temporary("near-documents", unit)
-        file = recorded(self.parts.folder, f"near-signatures-{unit:06d}", name)
+        file = find_file(self.parts.folder, f"near-signatures-{unit:06d}", name)
         documents = read_columns(file, self.parameters.plain())
         # deal the members to ranges by the rank of their component; a node is (part << 32 | row)
         ranks = rank_nodes(components, _DEAL)

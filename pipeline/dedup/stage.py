@@ -77,7 +77,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Exact, then near dedup: hashes per part, decisions per range, and a last pass that rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
-    place: ClassVar[int] = 20
+    order: ClassVar[int] = 20
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
 

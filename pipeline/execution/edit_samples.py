@@ -42,7 +42,7 @@ def add_edit(samples: EditSamples, kind: str, uid: bytes, origin: str, before: s
     del kept[_SHOWN:]
 
 
-def merged_edits(units: Iterable[Mapping[str, list[EditSample]]]) -> EditSamples:
+def merge_edits(units: Iterable[Mapping[str, list[EditSample]]]) -> EditSamples:
     """Return the samples of all units together: the same for any order of them, and for any division into units."""
     merged: EditSamples = {}
     for samples in units:

@@ -20,7 +20,7 @@ _END_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def observed(path: Path, size: int) -> dict[str, Any]:
+def fingerprint_file(path: Path, size: int) -> dict[str, Any]:
     """Return the time of the last change of a file, and the hash of its first and last 64 KiB."""
     try:
         first, last = (range_hash(path, *ends) for ends in ((0, _END_BYTES), (max(0, size - _END_BYTES), size)))
@@ -29,14 +29,14 @@ def observed(path: Path, size: int) -> dict[str, Any]:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def observed_others(reader: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def fingerprint_other_files(reader: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return size, time and ends of the further files of an input, by the option that names each."""
     facts = {}
     for option, path in other_files(reader, options).items():
         if not path.is_file():
             raise StorageError(f"{path}: no such file; `{option}` of the input names it")
         size = path.stat().st_size
-        facts[option] = {"bytes": size, **observed(path, size)}
+        facts[option] = {"bytes": size, **fingerprint_file(path, size)}
     return facts
 
 
@@ -61,7 +61,7 @@ def range_name(source: str, start: int, end: int) -> str:
     return f"{source} {start}-{end}"
 
 
-def changed_inputs(
+def find_input_changes(
     folder: Path,
     inputs: Sequence[Mapping[str, Any]],
     ranges: Iterable[tuple[str, int, int]],
@@ -85,13 +85,13 @@ def changed_inputs(
     changed = before.keys() ^ {file.source for file in files}
     compared: dict[str, Path] = {}
     whole: list[tuple[str, int, int]] = []
-    for name, path, facts in _known_files(before, files):
+    for name, path, facts in _iter_files_of_plan(before, files):
         if not path.is_file() or path.stat().st_size != facts["bytes"]:
             changed.add(name)
         elif verify or facts.get("mtime_ns") not in (None, path.stat().st_mtime_ns):
             compared[name] = path
             whole.append((name, 0, facts["bytes"]))
-            if "ends_xxh3" in facts and facts["ends_xxh3"] != observed(path, facts["bytes"])["ends_xxh3"]:
+            if "ends_xxh3" in facts and facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
                 changed.add(name)
     known = {name: found for one in records(folder, "main") for name, found in one.inputs.items()} if compared else {}
     for source, start, end in {*ranges, *whole}:
@@ -101,7 +101,7 @@ def changed_inputs(
     return sorted(changed)
 
 
-def _known_files(
+def _iter_files_of_plan(
     before: Mapping[str, Mapping[str, Any]], files: Sequence[SourceFile]
 ) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
     """Yield name, path and planned facts of the inputs in the plan, and of their further files under the same path."""

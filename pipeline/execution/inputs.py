@@ -84,7 +84,7 @@ def _is_below(path: str, folder: str) -> bool:
 def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
     if Path(pattern).is_dir():
         root, folder = Path(pattern), pattern
-        paths = [path for path in _files_of(root) if not _is_skipped(path, entry)]
+        paths = [path for path in _files_of(root) if not _should_skip(path, entry)]
         if not paths:
             raise ConfigurationError(f"input {pattern!r}: no reader knows any file of the folder, and `unknown: skip`")
     else:
@@ -94,15 +94,15 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
         yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry, folder)
 
 
-def _is_skipped(path: Path, entry: InputEntry) -> bool:
+def _should_skip(path: Path, entry: InputEntry) -> bool:
     return entry.unknown == "skip" and entry.reader is None and path.stat().st_size > 0 and is_guess(path)
 
 
-def skipped_files(entries: Sequence[InputEntry]) -> list[Path]:
+def files_to_skip(entries: Sequence[InputEntry]) -> list[Path]:
     """Return the files in folders that `unknown: skip` leaves out."""
     asked = [entry for entry in entries if entry.unknown == "skip"]
     folders = [(entry, Path(pattern)) for entry in asked for pattern in _patterns(entry) if Path(pattern).is_dir()]
-    return [path for entry, folder in folders for path in _files_of(folder) if _is_skipped(path, entry)]
+    return [path for entry, folder in folders for path in _files_of(folder) if _should_skip(path, entry)]
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:
@@ -214,7 +214,7 @@ def _escape(raw: bytes) -> str:
     return "".join(pieces)
 
 
-def listed(files: Sequence[Path]) -> str:
+def join_names(files: Sequence[Path]) -> str:
     """Return the names of files for a message, and after the first ten how many more there are."""
     return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
 
@@ -232,7 +232,7 @@ def check_kinds(files: Sequence[SourceFile]) -> None:
         return
     folder = files[0].folder
     raise ConfigurationError(
-        f"input {folder!r} holds files of no known kind ({len(files):,}): {listed([file.path for file in files])}; "
+        f"input {folder!r} holds files of no known kind ({len(files):,}): {join_names([file.path for file in files])}; "
         "skip them "
         f"(input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
         f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "

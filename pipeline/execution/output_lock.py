@@ -92,12 +92,12 @@ def _take(holder: Path, waiting: Callable[[], None]) -> None:
     seen: tuple[str, int] | None = None
     since = time.monotonic()
     while True:
-        if _created(holder, json.dumps(mine)):
+        if _create_file(holder, json.dumps(mine)):
             return
         present = _look(holder)
         if present != seen:
             seen, since = present, time.monotonic()
-        if seen is not None and (_ended_here(seen[0]) or time.monotonic() - since > _GONE_S):
+        if seen is not None and (_is_dead_process(seen[0]) or time.monotonic() - since > _GONE_S):
             if _look(holder) == seen:
                 holder.unlink(missing_ok=True)
             continue
@@ -105,7 +105,7 @@ def _take(holder: Path, waiting: Callable[[], None]) -> None:
         time.sleep(_POLL_S)
 
 
-def _created(holder: Path, text: str) -> bool:
+def _create_file(holder: Path, text: str) -> bool:
     """Create the file, unless it exists."""
     try:
         file = holder.open("x", encoding="utf-8")
@@ -130,7 +130,7 @@ def _look(holder: Path) -> tuple[str, int] | None:
         return None
 
 
-def _ended_here(text: str) -> bool:
+def _is_dead_process(text: str) -> bool:
     """Return whether the holder was a process of this machine that has ended."""
     try:
         facts = parse_json(text)

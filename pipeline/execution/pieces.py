@@ -81,7 +81,7 @@ class PieceFile:
         self._index = end - self._count * _ROW.size
         if self._index < 0 or checked != _hash(name, self._count, ()):
             self._file.close()
-            raise self._damaged("its end")
+            raise self._damage_error("its end")
 
     def __enter__(self) -> Self:
         return self
@@ -97,13 +97,13 @@ class PieceFile:
     def piece(self, number: int) -> bytes:
         """Return a piece after comparing it with its hash."""
         if number >= self._count:
-            raise self._damaged(f"{self._count} pieces")
+            raise self._damage_error(f"{self._count} pieces")
         offset, length, expected = _ROW.unpack(self._read(_ROW.size, self._index + number * _ROW.size))
         if offset + length > self._index:
-            raise self._damaged(f"the index of piece {number}")
+            raise self._damage_error(f"the index of piece {number}")
         found = self._read(length, offset)
         if _hash(self._name, number, [found]) != expected:
-            raise self._damaged(f"piece {number}")
+            raise self._damage_error(f"piece {number}")
         return found
 
     def _read(self, length: int, offset: int) -> bytes:
@@ -111,12 +111,12 @@ class PieceFile:
         while length:  # one call reads at most 2 GiB
             part = os.pread(self._file.fileno(), length, offset)
             if not part:
-                raise self._damaged("its size")
+                raise self._damage_error("its size")
             parts.append(part)
             length, offset = length - len(part), offset + len(part)
         return b"".join(parts)
 
-    def _damaged(self, what: str) -> IntegrityError:
+    def _damage_error(self, what: str) -> IntegrityError:
         return IntegrityError(
             f"{self._path}: {what} is not what '{self._stage}' wrote: delete this file and run the stage again, which "
             "makes it again"

@@ -18,11 +18,16 @@ from typing import Any, Final
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.execution.input_changes import OBSERVED, changed_inputs, observed, observed_others
+from clozeline.pipeline.execution.input_changes import (
+    OBSERVED,
+    find_input_changes,
+    fingerprint_file,
+    fingerprint_other_files,
+)
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 PLAN_FORMAT: Final = 1
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
@@ -96,13 +101,13 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         check_kinds([file for file in files if file.source in readers and _is_unknown(file, readers[file.source])])
     _check_inputs(zip(files, inputs, strict=True))
     shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
-    alone = _with_digest(Plan(_numbered(pieces, _NONE), shards, "", tuple(inputs)))
+    alone = _with_digest(Plan(_number_units(pieces, _NONE), shards, "", tuple(inputs)))
     if saved is not None and saved.digest == alone.digest:
         return alone  # a run that began when each file was a unit of its own stays complete
-    return _with_digest(Plan(_numbered(pieces, recipe.plan_options.unit_bytes), shards, "", tuple(inputs)))
+    return _with_digest(Plan(_number_units(pieces, recipe.plan_options.unit_bytes), shards, "", tuple(inputs)))
 
 
-def _numbered(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
+def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
     """Number the units: consecutive files that are not cut share one while they have `shared` bytes or less."""
     found: list[PlannedRange] = []
     unit, room = -1, _NONE
@@ -139,15 +144,19 @@ def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
     if known is not None and known["options"] == options:
         return _present(file, known) if "mtime_ns" in known else known
     reader, splittable = detect(file.path, file.entry.reader)
-    facts = {"source": file.source, "bytes": file.bytes, "options": options, **observed(file.path, file.bytes)}
-    others = observed_others(reader, file.entry.options)
+    facts = {"source": file.source, "bytes": file.bytes, "options": options, **fingerprint_file(file.path, file.bytes)}
+    others = fingerprint_other_files(reader, file.entry.options)
     return {**facts, "reader": reader, "splittable": splittable, **({"others": others} if others else {})}
 
 
 def _present(file: SourceFile, known: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of an input whose content is as before, with the present times of its files."""
     facts = {**known, "mtime_ns": file.path.stat().st_mtime_ns}
-    return {**facts, "others": observed_others(known["reader"], file.entry.options)} if "others" in known else facts
+    return (
+        {**facts, "others": fingerprint_other_files(known["reader"], file.entry.options)}
+        if "others" in known
+        else facts
+    )
 
 
 def _with_digest(plan: Plan) -> Plan:
@@ -165,7 +174,7 @@ def _read(recipe: Recipe) -> Plan | None:
     if not path.exists():
         return None
     try:
-        data = unsealed(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
+        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
         if data["format"] != PLAN_FORMAT:
             raise ValueError(f"format {data['format']}, this version reads {PLAN_FORMAT}")
         if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
@@ -192,13 +201,13 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
     plan, saved = load_plan(recipe, verify=verify), _read(recipe)
     if saved is None or saved.as_json() != plan.as_json():
-        publish_json(_path(recipe), sealed(plan.as_json()))
+        publish_json(_path(recipe), seal(plan.as_json()))
     return plan
 
 
-def _check_unchanged(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], verify: bool) -> None:
+def _check_saved_inputs(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], verify: bool) -> None:
     ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
-    changed = changed_inputs(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
+    changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
     if changed:
         given = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
@@ -217,7 +226,7 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     if recipe.input:
         files = source_files(recipe.input, recipe.output)
         if saved is not None:
-            _check_unchanged(recipe, saved, files, verify)
+            _check_saved_inputs(recipe, saved, files, verify)
         return _make_plan(recipe, files, saved)
     if saved is None:
         raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")

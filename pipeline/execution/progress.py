@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from clozeline.pipeline.execution.inputs import listed
+from clozeline.pipeline.execution.inputs import join_names
 
 
 class Progress:
@@ -34,13 +34,15 @@ class Progress:
             self.console.print(f"{title}: {total} unit{'s' if total > 1 else ''}", highlight=False)
             yield lambda done: None
 
-    def removed(self, path: Path) -> None:
+    def report_removal(self, path: Path) -> None:
         """Say that a file that people made is removed, because what it speaks of is made again."""
         self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
 
-    def skipped(self, files: Sequence[Path]) -> None:
+    def report_skips(self, files: Sequence[Path]) -> None:
         """Say which files of input folders are skipped, the first ones by name."""
-        self.console.print(f"input: {len(files):,} files of no known kind skipped: {listed(files)}", highlight=False)
+        self.console.print(
+            f"input: {len(files):,} files of no known kind skipped: {join_names(files)}", highlight=False
+        )
 
     def waiting(self) -> None:
         """Say that another run holds the output."""

@@ -10,10 +10,10 @@ from typing import Any, Final
 from clozeline.command import (
     Parser,
     Terminal,
-    guarded,
     keys_of,
     print_keys,
     program_name,
+    run_command,
     stopping_at_signals,
 )
 from clozeline.configuration.config import config_file
@@ -39,13 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in stage_names():
         return run_stage(words[0], words[1:])
-    return guarded(lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words))
+    return run_command(lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words))
 
 
 def run_stage(stage: str, arguments: Sequence[str]) -> int:
     """Run one stage of a recipe, whose earlier stages must be complete, and return the exit code."""
     program, description = f"python -m pipeline {stage}", f"Run the stage '{stage}' of a recipe."
-    return guarded(lambda: _parse_and_run(program, description, stage, arguments))
+    return run_command(lambda: _parse_and_run(program, description, stage, arguments))
 
 
 def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str]) -> int:
@@ -90,7 +90,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
     for name in stages_of(recipe):
-        run = None if upstream is None else _planned(recipe, name, plan, upstream)
+        run = None if upstream is None else _plan_run(recipe, name, plan, upstream)
         missing = None if run is None else run.missing()
         if only in (None, name):
             console.print(f"{name}: {_to_do(run, missing)}", highlight=False)
@@ -98,7 +98,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     return 0
 
 
-def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
+def _plan_run(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
     """Return the run of a stage; None where its passes depend on files that an earlier stage must still write."""
     stage = stage_of(recipe, name, plan)
     try:

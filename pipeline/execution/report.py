@@ -12,21 +12,21 @@ from typing import Any, Final
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json, read_json
 from clozeline.format_version import refuse_newer
-from clozeline.pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
+from clozeline.pipeline.execution.edit_samples import EditSample, EditSamples, merge_edits
 from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.report_samples import (
     Parts,
     SampleText,
     cluster_sizes,
-    dropped_texts,
-    kept_texts,
     lengths,
+    sample_kept_texts,
+    sample_rejects,
 )
 from clozeline.pipeline.execution.unit_record import Counts, UnitRecord
 from clozeline.pipeline.shards.manifest import FORMAT
 from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
-from clozeline.report.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.report.html_page import collapsible, facts, grid, listing, page, quote, section, table, write_page
+from clozeline.sealed_json import seal, unseal
 
 REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""
@@ -89,7 +89,7 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
         NewerFormatError: a newer version wrote it.
     """
     try:
-        data = unsealed(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
+        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
     except (ValueError, AttributeError) as error:
@@ -115,9 +115,9 @@ def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequenc
     """Write `report.json` of a stage from its records."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
     facts = {"stage": name, "counts": counts, "units": len(records), "bytes": size, "seconds": round(seconds, 3)}
-    edits = merged_edits(record.edits for record in records)
+    edits = merge_edits(record.edits for record in records)
     content = {"format": REPORT_FORMAT, **facts, **({"edits": edits} if edits else {})}
-    publish_json(folder / "report.json", sealed(content))
+    publish_json(folder / "report.json", seal(content))
 
 
 def write_run_report(output: Path, names: Sequence[str]) -> Path:
@@ -138,7 +138,7 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
         return path
     stages = [StageFacts.read(folder) for folder in folders]
     plain = {one.name: {"counts": one.counts, "bytes": one.bytes, "seconds": one.seconds} for one in stages}
-    publish_json(output / "report.json", sealed({"format": REPORT_FORMAT, "stages": plain}))
+    publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
     write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))
     return path
 
@@ -151,10 +151,10 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     yield section("Left out, and why", grid(*_reasons(stages)))
     if holders:
         parts = Parts.of(holders[-1].documents)
-        texts = _quotes(kept_texts(parts))
+        texts = _quotes(sample_kept_texts(parts))
         yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
-    yield section("What is edited", *_edited(stages))
-    yield section("What is dropped", *_dropped(holders))
+    yield section("What is edited", *_iter_edits(stages))
+    yield section("What is dropped", *_iter_drops(holders))
     yield section("Where it comes from", *_provenance(output, plan["inputs"], stages))
 
 
@@ -236,13 +236,13 @@ def _quotes(samples: Sequence[SampleText]) -> str:
     return grid(*(quote(one.text, one.origin) for one in samples))
 
 
-def _edited(stages: Sequence[StageFacts]) -> Iterator[str]:
+def _iter_edits(stages: Sequence[StageFacts]) -> Iterator[str]:
     """Yield up to three passages for each kind of edit, before and after."""
     for one in stages:
         counts = one.counts.get("edits", {})
         for kind, samples in sorted(one.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
             title = f"{one.name} · {kind} · {counts.get(kind, 0):,} characters removed"
-            yield folded(title, *(_before_and_after(sample) for sample in samples))
+            yield collapsible(title, *(_before_and_after(sample) for sample in samples))
 
 
 def _before_and_after(sample: EditSample) -> str:
@@ -250,16 +250,16 @@ def _before_and_after(sample: EditSample) -> str:
     return grid(quote(sample["before"], f"before · {sample['origin']}"), quote(sample["after"], after))
 
 
-def _dropped(holders: Sequence[StageFacts]) -> Iterator[str]:
+def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
     """Yield up to three texts for each reason."""
     earlier: Path | None = None
     complete = True
     for one in holders:
-        texts = dropped_texts(Parts.of(one.folder / "rejects"), earlier)
+        texts = sample_rejects(Parts.of(one.folder / "rejects"), earlier)
         counts = one.counts.get("rejected", {})
         for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
             count = counts.get(reason, 0)
-            yield folded(f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
+            yield collapsible(f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
             complete = complete and all(sample.text for sample in samples)
         earlier = one.documents
     if not complete:
@@ -281,8 +281,8 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
         header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
     for one in stages:
-        yield folded(f"All counts of {one.name}", table(["count", ""], sorted(_leaves(one.counts))))
-    yield folded("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
+        yield collapsible(f"All counts of {one.name}", table(["count", ""], sorted(_leaves(one.counts))))
+    yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_rejects
-from clozeline.recorded_file import RecordedFile, recorded, recorded_by_any
+from clozeline.recorded_file import RecordedFile, find_file, find_files
 from clozeline.repair import repair_of
 
 _FILES: Final = 16
@@ -46,7 +46,7 @@ class Parts:
         chosen = [paths[number * len(paths) // count] for number in range(count)]
         stage = next((parent for parent in folder.parents if (parent / "records").is_dir()), folder)
         relatives = [path.relative_to(stage).as_posix() for path in chosen]
-        return Parts(tuple(recorded_by_any(stage, relatives)), len(paths))
+        return Parts(tuple(find_files(stage, relatives)), len(paths))
 
     @property
     def share(self) -> str:
@@ -74,7 +74,7 @@ def lengths(parts: Parts) -> Histogram:
     """Count documents by characters; each range is twice as wide as the one before."""
     batches = (batch for file in parts.files for batch in read_batches(file, ("n_chars",)))
     values = [np.empty(0, np.int64), *(batch.column("n_chars").to_numpy() for batch in batches)]
-    return _counted(np.concatenate(values), [0, *(1 << power for power in range(40))])
+    return _count_values(np.concatenate(values), [0, *(1 << power for power in range(40))])
 
 
 def cluster_sizes(parts: Parts) -> Histogram:
@@ -88,17 +88,17 @@ def cluster_sizes(parts: Parts) -> Histogram:
         except (pa.ArrowException, KeyError) as error:
             raise IntegrityError(f"{file.path}: not a file of clusters ({error}); {repair_of(file.path)}") from error
     values = np.fromiter(sizes.values(), np.int64, len(sizes))
-    return _counted(values, [*range(2, _SMALL), *(_SMALL << power for power in range(40))])
+    return _count_values(values, [*range(2, _SMALL), *(_SMALL << power for power in range(40))])
 
 
-def kept_texts(parts: Parts) -> list[SampleText]:
+def sample_kept_texts(parts: Parts) -> list[SampleText]:
     """Return the beginnings of the three documents with the smallest uids, which are as good as drawn by chance."""
     chosen = heapq.nsmallest(_TEXTS, ((uid, file.path) for file in parts.files for uid in _uids(file)))
     files = {file.path: file for file in parts.files}
     return [SampleText(_cut(text), origin) for uid, path in chosen for text, origin in [_document(files[path], uid)]]
 
 
-def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:
+def sample_rejects(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:
     """Return up to three rejected documents for each reason; those whose text is known come first.
 
     Args:
@@ -114,15 +114,15 @@ def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleTe
             entries.sort(key=lambda entry: entry[:2])
             del entries[_TEXTS:]
     return {
-        reason: [_rejected(one, None if earlier is None else earlier / path.name) for _, _, path, one in entries]
+        reason: [_to_sample_text(one, None if earlier is None else earlier / path.name) for _, _, path, one in entries]
         for reason, entries in chosen.items()
     }
 
 
-def _rejected(one: Rejection, earlier: Path | None) -> SampleText:
+def _to_sample_text(one: Rejection, earlier: Path | None) -> SampleText:
     text = one.sample_text
     if text is None and earlier is not None and earlier.exists():
-        text, _ = _document(recorded(earlier.parents[1], earlier.stem, f"documents/{earlier.name}"), one.uid)
+        text, _ = _document(find_file(earlier.parents[1], earlier.stem, f"documents/{earlier.name}"), one.uid)
     parts = (f"{one.source} at {one.offset:,}", f"{one.n_chars:,} characters", one.detail)
     return SampleText(_cut(text or ""), " · ".join(part for part in parts if part))
 
@@ -144,7 +144,7 @@ def _uids(file: RecordedFile) -> Iterator[bytes]:
         yield from batch.column("uid").to_pylist()
 
 
-def _counted(values: NDArray[np.int64], bounds: Sequence[int]) -> Histogram:
+def _count_values(values: NDArray[np.int64], bounds: Sequence[int]) -> Histogram:
     """Count values between the bounds, from the first range that holds one to the last."""
     if not len(values):
         return Histogram([0, 1], [0])

@@ -31,12 +31,12 @@ def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick
     while remaining:
         deal = Deal(step, remaining, min(config.tasks, len(remaining)))
         ends = executor.run(deal, tick)
-        lost = [unit for unit in remaining if not step.done(unit)]
-        began = [unit for unit in lost if step.started(unit)]
+        lost = [unit for unit in remaining if not step.has_result(unit)]
+        began = [unit for unit in lost if step.has_started(unit)]
         deaths.update(began)
         # Workers that die before they begin a unit would die in every round.
         fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
         for unit in lost:
             if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
                 step.give_up(unit, ends.get(deal.task_of(unit), "its worker process died (killed, or out of memory)"))
-        remaining = [unit for unit in lost if not step.done(unit)]
+        remaining = [unit for unit in lost if not step.has_result(unit)]

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
-from clozeline.pipeline.execution.inputs import skipped_files
+from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
@@ -83,8 +83,8 @@ def _run_stages(
     names = stages_of(recipe)
     starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
     plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
-    if starts and (skipped := skipped_files(recipe.input)):
-        progress.skipped(skipped)
+    if starts and (skipped := files_to_skip(recipe.input)):
+        progress.report_skips(skipped)
     upstream = plan.digest
     held: dict[str, tuple[str, int]] = {}
     for name in names:
@@ -103,7 +103,7 @@ def _run_stages(
         if only == name:
             break
         upstream = run.digest(upstream)
-        held |= {what: (name, amount) for what, amount in stage.handed_over(run.counts()).items()}
+        held |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
@@ -122,7 +122,7 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
 
 def _check_handover(held: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
     """Check that a stage took what the nearest earlier stage handed over."""
-    for one in stage.taken(counts):
+    for one in stage.consumes(counts):
         if one.name in held:
             giver, amount = held[one.name]
             times = f", {one.times} times" * (one.times > 1)
@@ -201,7 +201,7 @@ class StageRun(Generic[C]):
         found = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
         return [path for path, record in found.items() if path not in wanted or record is None or record.key != key]
 
-    def _remove_unlisted(self, progress: Progress) -> None:
+    def _remove_stale_files(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
         folder = self.stage.folder
         listed = {folder / relative for record in self.all_records() for relative in record.outputs}
@@ -211,7 +211,7 @@ class StageRun(Generic[C]):
             if path.is_file() and path not in listed and inside not in ("records", LOGS, TEMPORARY):
                 path.unlink()
                 if path.name == QUARANTINE:
-                    progress.removed(path)
+                    progress.report_removal(path)
 
     def digest(self, upstream: str) -> str:
         """Return the digest of everything published up to and with this stage."""
@@ -231,7 +231,7 @@ class StageRun(Generic[C]):
         for path in stale:
             path.unlink()
         if missing:
-            self._remove_unlisted(progress)
+            self._remove_stale_files(progress)
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
             failed = self._run_pass(work, runner, units, progress)
             if failed:
@@ -245,7 +245,7 @@ class StageRun(Generic[C]):
             UnitRecord.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.done, units))))
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.has_result, units))))
         found = []
         for unit in units:
             if (record := runner.load(unit)) is None:

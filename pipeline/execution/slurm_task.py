@@ -16,7 +16,7 @@ from typing import Any
 import dill
 from datatrove.executor import SlurmPipelineExecutor
 
-from clozeline.command import guarded
+from clozeline.command import run_command
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.executors import logs_apart
 
@@ -79,4 +79,4 @@ def _load(path: Path) -> JobExecutor:
 if __name__ == "__main__":
     from clozeline.pipeline.execution.slurm_task import main as run  # the pickle names this module, not __main__
 
-    raise SystemExit(guarded(lambda: run(sys.argv[1:])))
+    raise SystemExit(run_command(lambda: run(sys.argv[1:])))

@@ -19,7 +19,7 @@ def _class_of(name: str) -> type[Stage[Any, Any]]:
 
 def all_stages() -> list[str]:
     """Return the names of all stages, in the order they run."""
-    return sorted(stage_names(), key=lambda name: _class_of(name).place)
+    return sorted(stage_names(), key=lambda name: _class_of(name).order)
 
 
 def stages_of(recipe: Recipe) -> list[str]:

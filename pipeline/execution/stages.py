@@ -56,7 +56,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Consumed:
     """Amount that a stage took of what an earlier stage handed over.
 
     Args:
@@ -88,7 +88,7 @@ class Stage(ABC, Generic[K, C]):
 
     name: ClassVar[str]
     """name of its folder, of the recipe's key and of its folder of outputs"""
-    place: ClassVar[int]
+    order: ClassVar[int]
     """its place among all stages, which run in ascending order"""
     needs: ClassVar[tuple[str, ...]] = ()
     """stages that a recipe must have too"""
@@ -141,16 +141,16 @@ class Stage(ABC, Generic[K, C]):
             "filters of the recipe"
         )
 
-    def handed_over(self, counts: C) -> Mapping[str, int]:
+    def provides(self, counts: C) -> Mapping[str, int]:
         """Return amounts that later stages take, by name; a stage overrides it where these are more than documents.
 
         A run compares them with what `taken` of each later stage says; names that only one of both has are passed over.
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
-    def taken(self, counts: C) -> Sequence[Taken]:
+    def consumes(self, counts: C) -> Sequence[Consumed]:
         """Return what the stage took of earlier stages, counted where it was read."""
-        return [Taken(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
+        return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
     def check(self, counts: C) -> None:
         """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json, publish, publish_json
 from clozeline.pipeline.execution.edit_samples import EditSamples
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 
 class Counts(TypedDict, total=False):
@@ -107,7 +107,7 @@ class UnitRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            record = UnitRecord(**unsealed(parse_json(path.read_text(encoding="utf-8")), path))
+            record = UnitRecord(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return record if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit) else None
@@ -120,7 +120,7 @@ class UnitRecord:
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
-        publish_json(self.path(folder, self.pass_name, self.unit), sealed(data))
+        publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
 
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".

@@ -44,7 +44,7 @@ class UnitRunner:
         except ClozelineError as error:
             self._fail(unit, str(error), error.exit_code)
         except OSError as error:
-            self._fail(unit, _explained(error, folder), StorageError.exit_code)
+            self._fail(unit, _explain(error, folder), StorageError.exit_code)
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
@@ -66,14 +66,14 @@ class UnitRunner:
         record = UnitRecord.load(self.stage.folder, self.work.name, unit)
         return record if record is not None and record.key == self.key else None
 
-    def done(self, unit: int) -> bool:
+    def has_result(self, unit: int) -> bool:
         """Return whether the unit has a record, of success or failure.
 
         The driver removes the records of units that must be made before it starts a pass.
         """
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
-    def started(self, unit: int) -> bool:
+    def has_started(self, unit: int) -> bool:
         """Return whether a process began the unit and did not finish it."""
         return self._marker(unit).exists()
 
@@ -82,7 +82,7 @@ class UnitRunner:
         self._fail(unit, reason, 69)
 
 
-def _explained(error: OSError, folder: Path) -> str:
+def _explain(error: OSError, folder: Path) -> str:
     """Return a message for an error of a file that no layer below has explained."""
     path = Path(os.fsdecode(error.filename)) if error.filename else folder
     if error.errno == errno.ENOENT:

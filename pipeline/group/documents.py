@@ -47,10 +47,10 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
     total = len(open_shards(tokens).manifest.shards)
     first, last = shard * total // shards, -(-(shard + 1) * total // shards)
 
-    def wanted(uid: bytes) -> bool:
+    def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and heldout_shard(uid, shards, seed) == shard
 
-    documents = _read(tokens, range(first, last), wanted)
+    documents = _read(tokens, range(first, last), is_in_shard)
     return with_copies(documents, np.ones(len(documents), np.int64), seed)
 
 
@@ -64,7 +64,7 @@ def place_key(uid: bytes, copy: int, seed: int) -> int:
     return order_key(uid + bytes([copy]), "group", seed)
 
 
-def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
+def _read(tokens: Path, shards: Iterable[int], is_in_shard: Any) -> Rows:
     token_set = open_shards(tokens)
     wanted_shards = set(shards)
     parts = []
@@ -72,7 +72,7 @@ def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
         if int(token_set.index.shard[block]) in wanted_shards:
             rows = token_set.read_block(block)
             uids = rows.fixed["document_uid"]
-            kept = np.fromiter((wanted(uid.tobytes()) for uid in uids), dtype=np.bool_, count=len(rows))
+            kept = np.fromiter((is_in_shard(uid.tobytes()) for uid in uids), dtype=np.bool_, count=len(rows))
             parts.append(_pick(rows, np.flatnonzero(kept)))
     return Rows.concatenate(parts) if parts else _none(token_set.manifest.tokenizer.vocab_size)
 

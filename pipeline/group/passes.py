@@ -18,12 +18,12 @@ from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.group.sample_sets import SampleSet
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
+from clozeline.pipeline.shards import Manifest, SetWriter, base_columns, feature_columns
 from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of
 from clozeline.pipeline.shards.splits import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_recorded, recorded
+from clozeline.recorded_file import check_files, find_file
 from clozeline.seeding import mix
 
 
@@ -44,7 +44,7 @@ class GroupShards(Pass[GroupCounts]):
 
     def run(self, unit: int, output: Output) -> GroupCounts:
         """Group the documents of a unit in every way."""
-        check_recorded(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
+        check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
         if split == "train":
@@ -55,7 +55,7 @@ class GroupShards(Pass[GroupCounts]):
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
         counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
         if split == "train" and self.balance is not None:
-            factors = CopyFactors.read(recorded(self.balance, "000000", FACTORS_FILE), self.seed)
+            factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
             counts["copies"] = _copy_counts(documents, copies, manifest.languages)
             documents = with_copies(documents, copies, self.seed)
@@ -80,7 +80,7 @@ class GroupShards(Pass[GroupCounts]):
         return SetWriter(
             path=f"{sample_set.label}/{split}",
             shards=shards,
-            columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+            columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
             block_rows=block_rows_of(self.block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize),
             compression=self.compression,
             metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
@@ -169,7 +169,7 @@ class GroupManifests(Pass[GroupCounts]):
         entry = sample_set.spec.entry()
         parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
         if work.balance is not None:
-            digest = recorded(work.balance, "000000", FACTORS_FILE).xxh3_128
+            digest = find_file(work.balance, "000000", FACTORS_FILE).xxh3_128
             parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
         manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
             output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, Taken, amount
+from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
 from clozeline.pipeline.group.passes import GroupManifests, GroupShards
@@ -23,7 +23,7 @@ from clozeline.pipeline.shards.layout import BlockRows, Compression
 from clozeline.pipeline.shards.splits import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.registry import Chosen, OneOf, find
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -41,7 +41,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Token shard k to sample shard k of every set; held-out documents to shards of their own."""
 
     name: ClassVar[str] = "group"
-    place: ClassVar[int] = 70
+    order: ClassVar[int] = 70
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -91,7 +91,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             )
             for one in self.sets
         ]
-        return keyed_hash(repr(facts))
+        return hash64(repr(facts))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
         """Return the passes: shards, then manifests."""
@@ -115,15 +115,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
 
-    def taken(self, counts: GroupCounts) -> Sequence[Taken]:
+    def consumes(self, counts: GroupCounts) -> Sequence[Consumed]:
         """Return the documents and tokens of both splits."""
         return [
-            Taken(split_amount(split, what), amount)
+            Consumed(split_amount(split, what), amount)
             for split, read in counts.get("read", {}).items()
             for what, amount in cast(Mapping[str, int], read).items()
         ]
 
-    def handed_over(self, counts: GroupCounts) -> Mapping[str, int]:
+    def provides(self, counts: GroupCounts) -> Mapping[str, int]:
         """Return the samples of each set, and their tokens."""
         return {
             f"{what} of {label}/{split}": amount

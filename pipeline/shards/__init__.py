@@ -1,6 +1,6 @@
 """Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
 
-from clozeline.pipeline.shards.columns import ColumnSpec, feature_columns, fixed_columns
+from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
 from clozeline.pipeline.shards.errors import DamagedBlock, ManifestError
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.pipeline.shards.manifest_writer import write_manifest
@@ -22,8 +22,8 @@ __all__ = [
     "ShardSet",
     "StoreOptions",
     "auto_block_rows",
+    "base_columns",
     "feature_columns",
-    "fixed_columns",
     "open_shards",
     "write_manifest",
     "write_shard",

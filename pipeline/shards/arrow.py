@@ -24,7 +24,7 @@ class ArrowContainer:
         """Write one block; return its offset in the file and its bytes as stored."""
         self._sink.keep()
         self._writer.write_batch(batch)
-        written, end = self._sink.kept(), self._sink.position
+        written, end = self._sink.take_copy(), self._sink.position
         offset, self._end = self._end, end
         return offset, written[len(written) - (end - offset) :]
 

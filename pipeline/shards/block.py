@@ -47,7 +47,7 @@ class _Header:
     compressed: bool
 
 
-def decoded_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
+def raw_block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
     """Return the bytes of a block after decompression; `values` counts the values of each list column."""
     fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
     lists = [spec for spec in columns if spec.kind == "list"]
@@ -205,11 +205,11 @@ def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int, t
         elif spec.kind == "fixed":
             fixed[spec.name] = np.frombuffer(first, spec.dtype, rows)
         else:
-            lists[spec.name] = _to_ragged(np.frombuffer(first, np.int32, rows + 1), values, spec)
+            lists[spec.name] = _to_lists(np.frombuffer(first, np.int32, rows + 1), values, spec)
     return Rows(fixed, lists)
 
 
-def _to_ragged(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged:
+def _to_lists(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged:
     values = np.frombuffer(data, spec.dtype, len(data) // spec.width) if len(data) else np.empty(0, spec.dtype)
     count = int(offsets[-1])
     equal = equal_offsets(len(offsets) - 1, int(offsets[1])) if len(offsets) > 1 else offsets.astype(np.int64)

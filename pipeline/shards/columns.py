@@ -59,7 +59,7 @@ class ColumnSpec:
         raise IntegrityError(f"column {name}: unknown type '{arrow_type}', known ones look like uint64 or list<uint16>")
 
 
-def fixed_columns(names: Iterable[str] = tuple(FIXED_COLUMNS)) -> list[ColumnSpec]:
+def base_columns(names: Iterable[str] = tuple(FIXED_COLUMNS)) -> list[ColumnSpec]:
     """Return the fixed columns that every sample and example row has."""
     return [ColumnSpec(name, FIXED_COLUMNS[name], "fixed", _FIXED_TEXT[name]) for name in names]  # type: ignore[arg-type]
 
@@ -109,13 +109,13 @@ def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa
     arrays = []
     for spec, field in zip(columns, schema, strict=True):
         if spec.kind == "fixed":
-            arrays.append(_fixed_array(rows.fixed[spec.name], spec, len(rows)))
+            arrays.append(_scalar_array(rows.fixed[spec.name], spec, len(rows)))
         else:
             arrays.append(_list_array(rows.columns[spec.name], spec, field.type, len(rows)))
     return pa.record_batch(arrays, schema=schema)
 
 
-def _fixed_array(values: NDArray[Any], spec: ColumnSpec, rows: int) -> pa.Array:
+def _scalar_array(values: NDArray[Any], spec: ColumnSpec, rows: int) -> pa.Array:
     shape = (rows, 16) if spec.dtype == "binary16" else (rows,)
     if values.shape != shape:
         raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {values.shape}")

@@ -30,7 +30,7 @@ class HashedFile:
         """Start a copy of what is written from here on."""
         self._kept = []
 
-    def kept(self) -> bytes:
+    def take_copy(self) -> bytes:
         """Return the copy and end it."""
         copy, self._kept = b"".join(self._kept or ()), None
         return copy

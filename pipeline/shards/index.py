@@ -97,12 +97,12 @@ def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
     if digest != sha256:
         raise ManifestError(f"{path}: expected SHA-256 {sha256}, got {digest}; {repair_of(path)}")
     try:
-        return _parsed(raw, blocks)
+        return _parse(raw, blocks)
     except BlockError as error:
         raise ManifestError(f"{path}: not an index of {blocks} blocks: {error}; {repair_of(path)}") from error
 
 
-def _parsed(raw: bytes, blocks: int) -> BlockIndex:
+def _parse(raw: bytes, blocks: int) -> BlockIndex:
     if blocks * _ENTRY > len(raw):
         raise BlockError(f"at least {blocks * _ENTRY} bytes", f"{len(raw)}")
     try:

@@ -123,7 +123,7 @@ class ColumnFacts(_Strict):
         return ColumnSpec.parse(self.name, self.arrow_type, self.description)
 
     @model_validator(mode="after")
-    def _known_type(self) -> ColumnFacts:
+    def _check_type(self) -> ColumnFacts:
         try:
             _ = self.spec
         except IntegrityError as error:
@@ -208,7 +208,7 @@ class Manifest(_Strict):
 
     @field_validator("format")
     @classmethod
-    def _known_format(cls, value: int) -> int:
+    def _check_format(cls, value: int) -> int:
         if not 1 <= value <= FORMAT:
             raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
         return value
@@ -300,7 +300,7 @@ class Manifest(_Strict):
         if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
             raise ManifestError(f"{path}: changed after it was written; {repair_of(path)}")
         if isinstance(manifest.shards, ShardTable):
-            manifest = manifest.model_copy(update={"shards": manifest.shards.loaded(path.parent)})
+            manifest = manifest.model_copy(update={"shards": manifest.shards.load(path.parent)})
             try:
                 manifest._add_up()
             except ValueError as error:

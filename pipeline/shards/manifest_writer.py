@@ -107,7 +107,7 @@ def write_manifest(
         "shards": listed if table is None else plain_shards(table),
         "code": {"package_version": version("clozeline")},
     }
-    manifest = _validated(facts, folder)
+    manifest = _validate(facts, folder)
     if table is not None:
         manifest = manifest.model_copy(update={"shards": table})
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
@@ -120,7 +120,7 @@ def write_manifest(
     return manifest
 
 
-def _validated(facts: Mapping[str, Any], folder: Path) -> Manifest:
+def _validate(facts: Mapping[str, Any], folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
     except ValueError as error:

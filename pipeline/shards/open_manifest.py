@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from clozeline.configuration.redaction import redacted_text
+from clozeline.configuration.redaction import redact_text
 from clozeline.errors import NewerFormatError
 from clozeline.pipeline.shards.block_cache import BlockCache
 from clozeline.pipeline.shards.bounded_reading import read_regular
@@ -19,7 +19,7 @@ from clozeline.pipeline.shards.index import BlockIndex, read_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.reader import ShardSet
-from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, listed_sizes
+from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, list_sizes
 from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
 from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
 from clozeline.repair import repair_of
@@ -44,7 +44,7 @@ def open_shards(
     url = as_url(path)
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
     if verify == "shard":
-        unneeded = _unneeded(shards.manifest, shards.index, shards.quarantine)
+        unneeded = _optional_shards(shards.manifest, shards.index, shards.quarantine)
         for shard in sorted(set(range(len(shards.manifest.shards))) - unneeded):
             shards.verify_shard(shard)
     return shards
@@ -68,7 +68,7 @@ def _open_files(path: Path) -> ShardSet:
         quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
     folders = _folders(manifest)
     sizes = {folder: _listing(path.parent / folder) for folder in folders}
-    _check_files(str(path.parent), manifest, sizes, _unneeded(manifest, index, quarantine))
+    _check_files(str(path.parent), manifest, sizes, _optional_shards(manifest, index, quarantine))
     return ShardSet(path, manifest, index, quarantine)
 
 
@@ -76,7 +76,7 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     """Fetch manifest, index and quarantine once, then blocks on demand."""
     base = url.removesuffix("/manifest.json").rstrip("/")
     store = RemoteStore(base, options)
-    path = Path(redacted_text(base)) / "manifest.json"  # for messages only
+    path = Path(redact_text(base)) / "manifest.json"  # for messages only
     with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
         try:
             manifest, index = fetch_manifest_and_index(store, Path(folder))
@@ -87,14 +87,14 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     with contextlib.suppress(ObjectMissingError):
         overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
         quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
-    sizes = listed_sizes(store, _folders(manifest), len(manifest.shards))
+    sizes = list_sizes(store, _folders(manifest), len(manifest.shards))
     if sizes is not None:
-        _check_files(base, manifest, sizes, _unneeded(manifest, index, quarantine))
+        _check_files(base, manifest, sizes, _optional_shards(manifest, index, quarantine))
     cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
     return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
 
 
-def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
+def _optional_shards(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
     """Return the shards whose blocks are all in quarantine: their files may be missing."""
     if not quarantine.blocks:
         return set()

@@ -17,7 +17,7 @@ from clozeline.pipeline.shards.bounded_reading import check_entries
 from clozeline.pipeline.shards.errors import ManifestError
 from clozeline.pipeline.shards.manifest import Manifest, first_problem
 from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 QUARANTINE = "quarantine.json"
 
@@ -97,7 +97,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
         file = _File.model_validate_json(raw)
     except ValueError as error:
         with suppress(ValueError):
-            unsealed(parse_json(raw), where)
+            unseal(parse_json(raw), where)
         raise ManifestError(
             f"{where}: not a list of blocks in quarantine: {first_problem(error)}; {_REMEDY}"
         ) from error
@@ -113,4 +113,4 @@ def publish_quarantine(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def _content(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return sealed({"blocks": list(entries)})
+    return seal({"blocks": list(entries)})

@@ -131,7 +131,7 @@ class ShardSet:
             StorageError: the store does not give them.
             OSError: this process has too many open files, or no memory.
         """
-        stored = self._verified(block, buffer)
+        stored = self._read_and_verify(block, buffer)
         try:
             scratch = None if buffer is None else memoryview(buffer)[self._longest :]
             rows = int(self.index.rows[block])
@@ -166,7 +166,7 @@ class ShardSet:
         """Return the shard's file or URL, for messages."""
         return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
 
-    def _verified(self, block: int, buffer: bytearray | None) -> memoryview | bytes:
+    def _read_and_verify(self, block: int, buffer: bytearray | None) -> memoryview | bytes:
         """Read the stored bytes of a block and check their hash."""
         entry = self.index
         shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])

@@ -16,7 +16,7 @@ from typing import Final
 
 import xxhash
 
-from clozeline.configuration.redaction import redacted_text
+from clozeline.configuration.redaction import redact_text
 from clozeline.pipeline.shards.block_cache import BlockCache
 from clozeline.pipeline.shards.bounded_reading import check_entries
 from clozeline.pipeline.shards.index import BlockIndex, read_index
@@ -39,7 +39,7 @@ class RemoteBlocks:
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
         """Return the bytes of a block; those of a second transfer are returned whatever their hash."""
-        if (kept := self._kept(shard, block, xxh3)) is not None:
+        if (kept := self._read_cache(shard, block, xxh3)) is not None:
             return kept
         content = self._store.read(name, part)
         if xxhash.xxh3_128_digest(content) != xxh3:  # a bad transfer: once more
@@ -54,7 +54,7 @@ class RemoteBlocks:
 
     def name(self, name: str) -> str:
         """Return the URL of a shard as messages show it."""
-        return redacted_text(self._store.url(name))
+        return redact_text(self._store.url(name))
 
     def close(self) -> None:
         """Close connections that wait for a next request."""
@@ -72,7 +72,7 @@ class RemoteBlocks:
             counters |= {"cache_hits": self._hits, "cache_misses": self._misses, "cache_evicted": self._cache.evicted}
         return counters
 
-    def _kept(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
+    def _read_cache(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
         """Return the bytes in the cache, or None; remove an entry with another hash."""
         if self._cache is None:
             return None
@@ -118,7 +118,7 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
     return manifest, read_index(copy, facts.bytes, facts.sha256, manifest.totals.blocks)
 
 
-def listed_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
+def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
     """Return bytes by folder and name, by one listing a folder; None where the store cannot list.
 
     Only the first process of a run asks, since all see the same store: a listing of a million names is a thousand

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import IntegrityError
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class ShardInfo:
         """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
         record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
-        return sealed(record)
+        return seal(record)
 
     @staticmethod
     def from_json(record: Mapping[str, Any], where: Path | str = "the record of a shard") -> ShardInfo:
         """Return the shard that `to_json` described; `where` is its file, for messages."""
         try:
-            facts = unsealed(record, where)
+            facts = unseal(record, where)
             blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in facts["blocks"])
             return ShardInfo(**{**facts, "blocks": blocks})
         except (KeyError, TypeError, ValueError, AttributeError) as error:

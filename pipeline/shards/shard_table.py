@@ -93,7 +93,7 @@ class ShardTable(Sequence[ShardFacts]):
         hashes = self._column("sha256").combine_chunks()
         return hashlib.sha256(memoryview(hashes.buffers()[1])[: 32 * self._count]).hexdigest()
 
-    def loaded(self, folder: Path) -> ShardTable:
+    def load(self, folder: Path) -> ShardTable:
         """Return the table with its file read; nothing is parsed before the hash agrees.
 
         Raises:
@@ -110,13 +110,13 @@ class ShardTable(Sequence[ShardFacts]):
         if digest != self.sha256:
             raise ManifestError(f"{path}: expected SHA-256 {self.sha256}, got {digest}; {repair_of(path)}")
         try:
-            table = self._parsed(raw)
+            table = self._parse(raw)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ManifestError(f"{path}: not a list of {self._count} shards: {error}; {repair_of(path)}") from error
         pa.default_memory_pool().release_unused()  # decoding took the same amount again, which Arrow would keep
         return ShardTable(self.sha256, self._count, table)
 
-    def _parsed(self, raw: bytes) -> pa.Table:
+    def _parse(self, raw: bytes) -> pa.Table:
         file = pq.ParquetFile(pa.BufferReader(raw))
         schema, facts = file.schema_arrow, file.metadata
         if schema.names != _SCHEMA.names or schema.types != _SCHEMA.types or facts.num_rows != self._count:

@@ -116,25 +116,25 @@ class RemoteStore:
         """
         start, stop = part
         if stop - start <= LARGEST_REQUEST:
-            return self._fetched(name, part, stop - start)
+            return self._request(name, part, stop - start)
         starts = range(start, stop, LARGEST_REQUEST)
         return b"".join(self.read(name, (first, min(stop, first + LARGEST_REQUEST))) for first in starts)
 
     def read_whole(self, name: str, limit: int) -> bytes:
         """Read an object of at most `limit` bytes."""
-        return self._fetched(name, None, limit)
+        return self._request(name, None, limit)
 
     def sizes(self, folder: str, expected: int) -> dict[str, int] | None:
         """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
         url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
-        return None if listing is None else self._tried(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
+        return None if listing is None else self._retry(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
 
     def close(self) -> None:
         """Close connections that wait for a next request; such a request opens a new one."""
         if (close := getattr(self._fetch, "close", None)) is not None:
             close()
 
-    def _fetched(self, name: str, part: Range | None, limit: int) -> bytes:
+    def _request(self, name: str, part: Range | None, limit: int) -> bytes:
         url, timeout = self.url(name), self.options.timeout_s
 
         def request() -> bytes:
@@ -147,12 +147,12 @@ class RemoteStore:
                 raise ObjectTooShortError(f"{url}: expected {limit} bytes at {part[0]}, got {len(content)}")
             return content
 
-        content = self._tried(url, request)
+        content = self._retry(url, request)
         with self._lock:
             self.bytes += len(content)
         return content
 
-    def _tried(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
+    def _retry(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
         strays = 0
         for attempt in itertools.count():
             with self._lock:

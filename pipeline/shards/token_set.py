@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import ColumnSpec
 from clozeline.pipeline.shards.columns import Dtype
-from clozeline.recorded_file import RecordedFile, recorded
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of
 
 DOCUMENTS_SCHEMA: Final = pa.schema(
@@ -65,7 +65,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
     for folder in manifest_path.resolve().parents:
         path = folder / "encode" / TOKEN_COUNTS_FILE
         if path.is_file():
-            content = recorded(path.parent, "manifest-000000", path.name).buffer()
+            content = find_file(path.parent, "manifest-000000", path.name).buffer()
             try:
                 counts: NDArray[np.uint64] = pa.ipc.open_file(content).read_all()["count"].to_numpy()
             except (pa.ArrowException, KeyError) as error:
@@ -78,7 +78,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
 
 def document_table(path: Path) -> RecordedFile:
     """Return a file `documents-*.arrow`, to be compared with the record of its shard where the run is still there."""
-    return recorded(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
+    return find_file(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:

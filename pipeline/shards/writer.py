@@ -12,7 +12,7 @@ import xxhash
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards.arrow import ArrowContainer
-from clozeline.pipeline.shards.block import decoded_bytes
+from clozeline.pipeline.shards.block import raw_block_bytes
 from clozeline.pipeline.shards.columns import ColumnSpec, arrow_schema, cut, holds_ids, to_batch
 from clozeline.pipeline.shards.file_sink import HashedFile
 from clozeline.pipeline.shards.shard import Block, ShardInfo
@@ -87,7 +87,7 @@ class _Tally:
 
     def add(self, rows: Rows, block: Block) -> None:
         values = [int(rows.columns[name].lengths.sum()) for name in self._lists]
-        self._largest = max(self._largest, decoded_bytes(self._columns, len(rows), values))
+        self._largest = max(self._largest, raw_block_bytes(self._columns, len(rows), values))
         self._longest = max([self._longest, *(int(rows.columns[name].lengths.max()) for name in self._ids)])
         if self._ids:
             self._tokens += values[self._lists.index(self._ids[0])]
@@ -107,14 +107,14 @@ def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
         start = 0
         while held + len(portion) - start >= size:
             stop = start + size - held
-            yield _joined([*pending, cut(portion, start, stop)])
+            yield _concatenate([*pending, cut(portion, start, stop)])
             pending, held, start = [], 0, stop
         if start < len(portion):
             pending.append(cut(portion, start, len(portion)))
             held += len(portion) - start
     if held:
-        yield _joined(pending)
+        yield _concatenate(pending)
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def _concatenate(parts: Sequence[Rows]) -> Rows:
     return parts[0] if len(parts) == 1 else Rows.concatenate(parts)

@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 Dictionary: TypeAlias = Mapping[str, Sequence[str]]
 """Translations of each word, in lower case."""
@@ -148,4 +148,4 @@ def expand_label(label: str, count: int) -> list[str]:
 
 def _draw_uniform(seed: int, purpose: str, index: int, number: int) -> float:
     """Return a number from [0, 1)."""
-    return float(keyed_hash("code switch", purpose, seed, index, number) >> 11) / 2**53
+    return float(hash64("code switch", purpose, seed, index, number) >> 11) / 2**53

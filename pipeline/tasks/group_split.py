@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from clozeline.pipeline.tasks.readers import Rejected, TaskItem
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 _WORDS: Final = 1 << 64
 _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
@@ -74,7 +74,7 @@ def _join(parents: dict[str, str], one: str, other: str) -> None:
 
 
 def _split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
-    index = keyed_hash("carve", seed, key) / _WORDS
+    index = hash64("carve", seed, key) / _WORDS
     for name, share in shares.items():
         if index < share:
             return name

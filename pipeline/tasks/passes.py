@@ -15,7 +15,7 @@ from clozeline.files import file_hash
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.shards import SetWriter, feature_columns, fixed_columns
+from clozeline.pipeline.shards import SetWriter, base_columns, feature_columns
 from clozeline.pipeline.shards.layout import block_rows_of
 from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, code_switch, read_dictionary
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
@@ -29,7 +29,7 @@ from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_recorded
+from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 
 _LOG: Final = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class TaskSets(Pass[TaskCounts]):
 
     def open_tokenizer(self) -> Tokenizer:
         """Return the tokenizer that an earlier stage has published, after a check of its files."""
-        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         return load_tokenizer(self.tokenizer)
 
     def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
@@ -186,7 +186,7 @@ class TaskSets(Pass[TaskCounts]):
         return SetWriter(
             path=f"{reader.facts.name}/{split}",
             shards=1,
-            columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+            columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
             block_rows=block_rows_of(
                 "auto", features, self.max_length * kind.per_token, np.dtype(vocabulary.id_dtype).itemsize
             ),

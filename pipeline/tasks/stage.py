@@ -27,7 +27,7 @@ from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.split_files import SplitFiles, split_files
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 _VERSION = 2
 
@@ -73,7 +73,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """One file of the input to one set: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
-    place: ClassVar[int] = 90
+    order: ClassVar[int] = 90
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     def _files(self) -> SplitFiles:
@@ -131,7 +131,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
         contents += [file_hash(path) for path in (*beside, *self.config.exclude, *dictionaries)]
-        return keyed_hash(_VERSION, self.config.reader.type.VERSION, *contents)
+        return hash64(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         """Return the passes: the sets, then their manifests."""

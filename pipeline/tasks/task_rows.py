@@ -19,7 +19,7 @@ from clozeline.pipeline.tasks.counts import SplitCounts
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.special_token_templates import Frame
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
-from clozeline.seeding import keyed_hash, mix
+from clozeline.seeding import hash64, mix
 
 Item = TypeVar("Item", bound=TaskItem)
 
@@ -159,7 +159,7 @@ class TaskRows(ABC, Generic[Item]):
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
         documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
         uids = [
-            keyed_hash("task", uid, *item.overlap_texts, *([row.offset] if row.offset else []))
+            hash64("task", uid, *item.overlap_texts, *([row.offset] if row.offset else []))
             for uid, item, row in zip(documents, items, rows, strict=True)
         ]
         zeros = {"variant": np.uint16, "copy": np.uint8, "part": np.uint8, "language": np.uint8}

@@ -22,7 +22,7 @@ from pathlib import Path
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents as tokenise
 from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from tests.clozeline.bench import Answer
 from tests.clozeline.damage import KINDS, Damage, fault
 from tests.clozeline.folder_state import FolderState
@@ -61,7 +61,7 @@ class Case:
     @property
     def draw(self) -> int:
         """The place of the damage."""
-        return keyed_hash(self.file, self.kind, self.number)
+        return hash64(self.file, self.kind, self.number)
 
     @property
     def key(self) -> str:
@@ -123,7 +123,7 @@ class Hunt:
     def cases(self, names: Sequence[str], number: int) -> list[Case]:
         """Return one damage of each kind for each kind of file that each command reads, in an order without a plan."""
         found = [case for name in names for case in self._cases(name, number)]
-        return sorted(found, key=lambda case: keyed_hash(case.key))
+        return sorted(found, key=lambda case: hash64(case.key))
 
     def _cases(self, name: str, number: int) -> Iterator[Case]:
         """Yield the damages of a command; `number` chooses the files."""
@@ -133,7 +133,7 @@ class Hunt:
             by_kind[kind_of(file)].append(file)
         for files in by_kind.values():
             for kind in KINDS:
-                file = files[keyed_hash(name, kind, number) % len(files)]
+                file = files[hash64(name, kind, number) % len(files)]
                 if kind in _kinds_for(Path(file)):
                     yield Case(name, file, kind, number)
 

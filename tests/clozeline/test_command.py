@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.command import Parser, Stopped, guarded, keys_of, stopping_at_signals
+from clozeline.command import Parser, Stopped, keys_of, run_command, stopping_at_signals
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.recipe import Recipe
 
@@ -41,20 +41,20 @@ def raising(error: BaseException) -> Callable[[], int]:
 def test_what_a_user_can_correct_is_one_line(
     error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert guarded(raising(error)) == code
+    assert run_command(raising(error)) == code
     assert capsys.readouterr().err == message
 
 
 def test_a_mistake_of_ours_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(raising(ZeroDivisionError())) == 1
+    assert run_command(raising(ZeroDivisionError())) == 1
     shown = capsys.readouterr().err
     assert "Traceback" in shown
     assert "please report" in shown
 
 
 def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(lambda: 3) == 3
-    assert guarded(raising(KeyboardInterrupt()), "stopped: nothing was published") == 130
+    assert run_command(lambda: 3) == 3
+    assert run_command(raising(KeyboardInterrupt()), "stopped: nothing was published") == 130
     assert capsys.readouterr().err == "stopped: nothing was published\n"
 
 
@@ -70,7 +70,7 @@ def test_a_signal_ends_what_the_block_started(name: str) -> None:
                 ended.append(1)
         return 0
 
-    assert guarded(action) == 75
+    assert run_command(action) == 75
     assert ended == [1]
     assert signal.getsignal(signal.Signals[name]) is signal.SIG_DFL
 

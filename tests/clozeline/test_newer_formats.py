@@ -19,7 +19,7 @@ from clozeline.files import file_hash
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT_WHOLE
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
@@ -163,7 +163,7 @@ def write_newer(path: Path) -> tuple[int, int]:
     if path.suffix == ".jsonl":
         later = {"format": 2, **json.loads(text.splitlines()[-1])}
         del later["checksum"]
-        path.write_text(f"{text}{json.dumps(sealed(later))}\n", encoding="utf-8")
+        path.write_text(f"{text}{json.dumps(seal(later))}\n", encoding="utf-8")
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
@@ -172,7 +172,7 @@ def write_newer(path: Path) -> tuple[int, int]:
     if path.name in ("manifest.json", "checkpoint.json"):
         plain["checksum"] = canonical_sha256(plain)
     elif checksum is not None:
-        plain = sealed(plain)
+        plain = seal(plain)
     text = json.dumps(plain, separators=(",", ":")) + "\n" if path.name == "checkpoint.json" else manifest_text(plain)
     path.write_text(text, encoding="utf-8")
     record_again(path)
@@ -201,7 +201,7 @@ def change(path: Path, value: object, *keys: str) -> None:
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = value
-    path.write_text(manifest_text(sealed(plain)), encoding="utf-8")
+    path.write_text(manifest_text(seal(plain)), encoding="utf-8")
 
 
 def refused(command: Command, bench: Bench, path: Path) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
-from clozeline.recorded_file import RecordedFile, check_recorded, recorded, recorded_by_any
+from clozeline.recorded_file import RecordedFile, check_files, find_file, find_files
 
 NAME = "documents/000003.arrow"
 
@@ -24,9 +24,9 @@ def stage(tmp_path):
 
 
 def test_the_bytes_are_those_of_the_file(stage):
-    assert recorded(stage, "000003", NAME).buffer().to_pybytes() == (stage / NAME).read_bytes()
-    assert recorded(stage, "000003", "rejects/000003.arrow").text() == ""
-    check_recorded(stage, "000003")
+    assert find_file(stage, "000003", NAME).buffer().to_pybytes() == (stage / NAME).read_bytes()
+    assert find_file(stage, "000003", "rejects/000003.arrow").text() == ""
+    check_files(stage, "000003")
 
 
 @pytest.mark.parametrize("place", [0, 499, 999])
@@ -37,11 +37,11 @@ def test_one_changed_bit_is_refused(stage, place):
     with pytest.raises(
         IntegrityError, match=r"documents/000003\.arrow: expected xxh3 .*python -m pipeline\.clean --verify"
     ):
-        recorded(stage, "000003", NAME).buffer()
+        find_file(stage, "000003", NAME).buffer()
     with pytest.raises(IntegrityError):
-        check_recorded(stage, "000003", "documents/")
-    check_recorded(stage, "000003", "rejects/")
-    [found, _] = recorded_by_any(stage, [NAME, "rejects/000003.arrow"])
+        check_files(stage, "000003", "documents/")
+    check_files(stage, "000003", "rejects/")
+    [found, _] = find_files(stage, [NAME, "rejects/000003.arrow"])
     with pytest.raises(IntegrityError):
         found.buffer()
 
@@ -49,19 +49,19 @@ def test_one_changed_bit_is_refused(stage, place):
 def test_another_size_and_a_missing_file_are_refused(stage):
     (stage / NAME).write_bytes(b"x" * 999)
     with pytest.raises(IntegrityError, match="expected 1000 bytes, got 999"):
-        recorded(stage, "000003", NAME).buffer()
+        find_file(stage, "000003", NAME).buffer()
     (stage / NAME).unlink()
     with pytest.raises(StorageError, match=r"missing; run `clozeline clean --verify` with"):
-        recorded(stage, "000003", NAME).buffer()
+        find_file(stage, "000003", NAME).buffer()
 
 
 def test_a_record_that_has_changed_is_refused(stage):
     path = stage / "records" / "000003.json"
     path.write_text(path.read_text().replace('"unit": 3', '"unit": 2'))
     with pytest.raises(IntegrityError, match=r"000003\.json: not the record of a unit \(checksum"):
-        recorded(stage, "000003", NAME)
+        find_file(stage, "000003", NAME)
 
 
 def test_a_file_without_a_recorded_hash_is_read_as_it_is(stage):
     (stage / NAME).write_bytes(b"other")
-    assert recorded(stage, "000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"
+    assert find_file(stage, "000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"

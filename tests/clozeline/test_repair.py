@@ -15,8 +15,8 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import explained, repair_of
-from clozeline.seeding import keyed_hash
+from clozeline.repair import explain_error, repair_of
+from clozeline.seeding import hash64
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.pipeline.mutations import Damage
@@ -66,7 +66,7 @@ def message(path: Path) -> str:
 def test_the_command_in_a_message_repairs(finished: Path, pattern: str, kind: str) -> None:
     path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)
     whole, relative = path.read_bytes(), path.relative_to(finished).as_posix()
-    Damage(kind, relative, keyed_hash(relative, kind)).apply(finished)
+    Damage(kind, relative, hash64(relative, kind)).apply(finished)
     unmade = (kind, path.name) == ("delete", "manifest.json")  # a set without one may be one that is being written
     repaired(f"{path}; {repair_of(path)}" if unmade else message(path), path, whole)
 
@@ -106,9 +106,11 @@ def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
 )
 def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path: Path, code: int, way_out: str) -> None:
     path = tmp_path / "plan.json"
-    assert explained(OSError(code, os.strerror(code), str(path))).startswith(f"{path}: {os.strerror(code)}; {way_out}")
+    assert explain_error(OSError(code, os.strerror(code), str(path))).startswith(
+        f"{path}: {os.strerror(code)}; {way_out}"
+    )
 
 
 def test_an_error_of_no_file_is_told_as_it_is() -> None:
-    assert explained(OSError("odd")) == "odd"
-    assert explained(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"
+    assert explain_error(OSError("odd")) == "odd"
+    assert explain_error(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"

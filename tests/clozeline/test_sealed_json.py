@@ -7,38 +7,38 @@ import json
 import pytest
 
 from clozeline.errors import NewerFormatError
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 CONTENT = {"b": [1, 2.5, None], "a": {"é": "\udcff"}, "c": True}
 
 
 def test_what_is_sealed_is_found_again_in_any_order_of_keys():
-    text = json.dumps(sealed(CONTENT))
-    assert unsealed(json.loads(text), "here") == CONTENT
-    assert sealed(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
+    text = json.dumps(seal(CONTENT))
+    assert unseal(json.loads(text), "here") == CONTENT
+    assert seal(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
 
 
 def test_an_object_of_an_earlier_version_has_no_checksum():
-    assert unsealed(CONTENT, "here") == CONTENT
+    assert unseal(CONTENT, "here") == CONTENT
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c", "checksum"])
 def test_every_changed_value_is_noticed(key):
     with pytest.raises(ValueError, match="checksum: expected"):
-        unsealed({**sealed(CONTENT), key: "other"}, "here")
+        unseal({**seal(CONTENT), key: "other"}, "here")
 
 
 def test_a_missing_value_is_noticed():
-    whole = sealed(CONTENT)
+    whole = seal(CONTENT)
     del whole["b"]
     with pytest.raises(ValueError, match="checksum: expected"):
-        unsealed(whole, "here")
+        unseal(whole, "here")
 
 
 def test_a_newer_format_is_told_from_a_changed_one():
-    newer = sealed({**CONTENT, "format": 3})
-    assert unsealed(newer, "here", 3)["format"] == 3
+    newer = seal({**CONTENT, "format": 3})
+    assert unseal(newer, "here", 3)["format"] == 3
     with pytest.raises(NewerFormatError, match="here: format 3 of a newer version, this version reads format 2"):
-        unsealed(newer, "here", 2)
+        unseal(newer, "here", 2)
     with pytest.raises(ValueError, match="checksum: expected"):
-        unsealed({**newer, "format": 4}, "here", 2)
+        unseal({**newer, "format": 4}, "here", 2)

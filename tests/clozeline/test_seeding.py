@@ -13,9 +13,9 @@ from clozeline.seeding import (
     RATES,
     below,
     fraction,
+    hash64,
     kernel_base,
     kernel_keys,
-    keyed_hash,
     mix,
     order_key,
     random_bits,
@@ -58,7 +58,7 @@ def test_mix_is_the_splitmix_finaliser(x: int) -> None:
 def test_hashes_are_stable() -> None:
     """Shards and uids depend on these values for ever."""
     uid = bytes(range(16))
-    assert f"{keyed_hash('a', 1, b'b'):016x}" == "9bead1c8d3957762"
+    assert f"{hash64('a', 1, b'b'):016x}" == "9bead1c8d3957762"
     assert f"{order_key(uid, 'heldout', 1):016x}" == "23246ae3cc4a4dc6"
     assert fraction(uid, "heldout", 1) == 0x23246AE3CC4A4DC6 / 2**64
     assert f"{sample_uid(uid, 1, 70_000, 'packed-510-sep'):016x}" == "d052576ba6312f7e"
@@ -66,8 +66,8 @@ def test_hashes_are_stable() -> None:
 
 
 def test_parts_of_a_hash_do_not_run_together() -> None:
-    assert keyed_hash("ab", "c") != keyed_hash("a", "bc")
-    assert keyed_hash(1) == keyed_hash(struct.pack("<Q", 1)), "an integer is its 8 bytes"
+    assert hash64("ab", "c") != hash64("a", "bc")
+    assert hash64(1) == hash64(struct.pack("<Q", 1)), "an integer is its 8 bytes"
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 2**32))
@@ -82,7 +82,9 @@ def test_reversed_bits(number: int) -> None:
 
 def test_stratified_words_are_uniform_and_even_over_variants() -> None:
     uids = np.arange(8000, dtype=np.uint64)
-    found = [Draws(1, uids, np.full(8000, variant, np.uint16)).stratified("label", RATES) for variant in range(8, 16)]
+    found = [
+        Draws(1, uids, np.full(8000, variant, np.uint16)).draw_stratified("label", RATES) for variant in range(8, 16)
+    ]
     for column in found:
         assert chi_square_is_plausible(
             np.bincount((column >> np.uint64(28)).astype(int), minlength=16), [500.0] * 16, 15

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from clozeline.pipeline.execution.stage_order import all_stages
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 WORDS = [
     "the",
@@ -155,8 +155,8 @@ WORDS = [
 
 def sentence(seed: int, place: int) -> str:
     """A sentence of 6 to 16 words, the same for the same arguments."""
-    length = 6 + keyed_hash(seed, place) % 11
-    picked = [WORDS[keyed_hash(seed, place, i) % len(WORDS)] for i in range(length)]
+    length = 6 + hash64(seed, place) % 11
+    picked = [WORDS[hash64(seed, place, i) % len(WORDS)] for i in range(length)]
     return " ".join(picked).capitalize() + "."
 
 

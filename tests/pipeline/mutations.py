@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE
 
@@ -62,9 +62,9 @@ def files_before(output: Path, stage: str) -> list[str]:
 def damages(relative: str, count: int) -> Iterator[Damage]:
     """`count` flips, and one of each other kind."""
     for number in range(count):
-        yield Damage("flip", relative, keyed_hash(relative, number))
+        yield Damage("flip", relative, hash64(relative, number))
     for kind in KINDS[1:]:
-        yield Damage(kind, relative, keyed_hash(relative, kind))
+        yield Damage(kind, relative, hash64(relative, kind))
 
 
 @contextmanager

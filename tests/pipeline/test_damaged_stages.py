@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from tests.pipeline import mutations
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
@@ -69,7 +69,7 @@ def test_damage_to_intermediate_files_is_never_silent(finished, stage, tmp_path,
                     files = sorted(path for path in (self.stage.folder / "tmp").rglob("*") if path.stat().st_size)
                     path = [path for path in files if path.is_file()][-folder]
                     relative = path.relative_to(self.stage.folder).as_posix()
-                    mutations.Damage("flip", relative, keyed_hash(relative, number)).apply(self.stage.folder)
+                    mutations.Damage("flip", relative, hash64(relative, number)).apply(self.stage.folder)
                 return run_pass(self, *given)
 
             monkeypatch.setattr(StageRun, "_run_pass", damaging)

@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.mutations import CLEAR, Damage
@@ -260,7 +260,7 @@ def test_a_flipped_bit_between_two_stages_is_refused_by_name_or_changes_nothing(
             if (output / name).is_dir():
                 shutil.copytree(output / name, copy / name)
         relative = path.relative_to(output).as_posix()
-        Damage("flip", relative, keyed_hash(relative)).apply(copy)
+        Damage("flip", relative, hash64(relative)).apply(copy)
         with redirect_stderr(io.StringIO()) as said:
             code = run_stage(stage, [*arguments, f"output={copy}"])
         same = code == 0 and tree(copy / stage) == tree(output / stage)

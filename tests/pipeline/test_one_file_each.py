@@ -124,7 +124,7 @@ from pathlib import Path
 
     class ShoutStage(Stage[ShoutConfig, ShoutCounts]):
         name: ClassVar[str] = "shout"
-        place: ClassVar[int] = 30
+        order: ClassVar[int] = 30
         needs: ClassVar[tuple[str, ...]] = ("clean",)
         writes_documents: ClassVar[bool] = True
 

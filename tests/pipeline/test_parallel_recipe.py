@@ -20,7 +20,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.run_counts import check_run
 from tests.pipeline.execution.toy_stage import tree
@@ -199,8 +199,8 @@ def test_counts_of_copies_are_computed_again(out: Path, tmp_path: Path) -> None:
             }
             for counts in (report["counts"], whole["stages"][stage]["counts"], record.counts):
                 raise_number(counts, keys)
-            publish_json(run / stage / "report.json", sealed(report))
-            publish_json(run / "report.json", sealed(whole))
+            publish_json(run / stage / "report.json", seal(report))
+            publish_json(run / "report.json", seal(whole))
             record.save(run / stage)
             with pytest.raises(IntegrityError, match=keys[0] if stage == "group" else "file says"):
                 check_run(run)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline.report.charts import SHADES
-from clozeline.configuration.redaction import redacted
+from clozeline.configuration.redaction import redact
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import grid, page, section, table, write_page
@@ -108,7 +108,7 @@ def _config_of(run: Path) -> dict[str, Any]:
             raise ConfigurationError(f"{path}: cannot be read as YAML") from error
         if not isinstance(plain, dict):
             raise ConfigurationError(f"{path}: expected keys and values, got {type(plain).__name__}")
-    return dict(redacted(plain))
+    return dict(redact(plain))
 
 
 def _warn(run: Path) -> None:

@@ -32,7 +32,7 @@ from clozeline.model.heads.classification import Classification
 from clozeline.model.loss import gather_labels
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
@@ -63,7 +63,7 @@ class FisherOptions:
 def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tensor]]:
     """Yield batches of one row each, drawn from a set without repetition, all of it if it has no more rows."""
     collate = Collate.from_manifest(shards.manifest)
-    chosen = np.random.default_rng(keyed_hash("rows", seed)).permutation(len(shards))[:rows]
+    chosen = np.random.default_rng(hash64("rows", seed)).permutation(len(shards))[:rows]
     places = map(shards.locate, np.sort(chosen).tolist())
     for number, in_block in groupby(places, key=itemgetter(0)):
         block = shards.read_block(number)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny
 from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, renamed_keys, to_plain
+from clozeline.configuration.config import STRICT, iter_renamed_keys, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
@@ -360,7 +360,7 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
         saved: what it gave.
         model: whose keys these are.
     """
-    renamed = dict(renamed_keys(TrainConfig))
+    renamed = dict(iter_renamed_keys(TrainConfig))
     present = {renamed.get(key, key): value for key, value in saved.items()}
     defaults = {field.name: to_plain(field.default) for field in fields(model) if field.default is not MISSING}
     added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.pipeline.corrupt.objectives import NamedObjective, side_by_side
+from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
 from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url
 
@@ -33,7 +33,7 @@ def _as_list(value: Any) -> Any:
 
 
 OnlineEntries: TypeAlias = Annotated[
-    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
+    list[Annotated[OnlineCorruption, inline_options(OnlineCorruption)]], BeforeValidator(_as_list)
 ]
 """The configuration's key `data.corrupt`."""
 

@@ -9,7 +9,7 @@ import torch
 from torch.distributed import DistError
 
 from clozeline.errors import PEER_LOST, ClozelineError, OutOfMemoryError, StorageError
-from clozeline.repair import explained
+from clozeline.repair import explain_error
 
 _PEER_GONE: Final = (
     *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
@@ -34,5 +34,5 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
         return PEER_LOST, "another rank ended in the middle of a step; its message says why"
     if isinstance(error, OSError):
-        return StorageError.exit_code, explained(error)
+        return StorageError.exit_code, explain_error(error)
     return 1, "".join(traceback.format_exception(error))

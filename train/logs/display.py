@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from clozeline.configuration.redaction import redacted_text
+from clozeline.configuration.redaction import redact_text
 from clozeline.train.logs.reporting import Reporting
 
 
@@ -89,7 +89,7 @@ class Display:
     def say(self, text: str) -> None:
         """Print a line that stays."""
         with self._reports("standard output"):
-            self.console.print(redacted_text(text))
+            self.console.print(redact_text(text))
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Show a step's record: on a terminal always, else where a line is due, the first and the last one too."""

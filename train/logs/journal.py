@@ -19,10 +19,10 @@ from typing import Any, Final
 
 import psutil
 
-from clozeline.configuration.redaction import redacted
+from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
 from clozeline.files import process_start, replacing
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.reporting import Reporting
@@ -145,7 +145,7 @@ class Journal:
 
     def event(self, event: str, **fields: Any) -> None:
         """Write an event: start, resume, save, skip, stop and others; those before `begin` are written then."""
-        record = {"time": self.now(), **redacted(_finite(fields))}
+        record = {"time": self.now(), **redact(_finite(fields))}
         if self._held is not None:
             self._held.append((event, record))
         elif self._writes:
@@ -156,10 +156,10 @@ class Journal:
         if not self._writes or self._held is not None:
             return
         self._beaten = time.monotonic()
-        self._status |= {"state": state, "heartbeat": time.time(), **redacted(_finite(fields))}
+        self._status |= {"state": state, "heartbeat": time.time(), **redact(_finite(fields))}
         try:
             with replacing(self.directory / "status.json", durable=False) as temporary:
-                temporary.write_text(json.dumps(sealed(self._status), indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(seal(self._status), indent=1) + "\n", encoding="utf-8")
         except Exception as error:
             self._warn(error)
 
@@ -237,7 +237,7 @@ class Journal:
 
 def _line(record: Mapping[str, Any]) -> bytes:
     """Return an object as a line that holds a hash of itself: in text, a changed digit would pass for another loss."""
-    return f"{json.dumps(sealed(record))}\n".encode()
+    return f"{json.dumps(seal(record))}\n".encode()
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

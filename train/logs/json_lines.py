@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from clozeline.errors import StorageError
 from clozeline.files import parse_json
-from clozeline.sealed_json import unsealed
+from clozeline.sealed_json import unseal
 
 _READ: Final = 1 << 16
 """Bytes that `last_lines` reads at once."""
@@ -97,7 +97,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 def _parse(line: bytes, path: Path) -> dict[str, Any] | None:
     try:
-        return unsealed(parse_json(line), path)
+        return unseal(parse_json(line), path)
     except ValueError:  # also of bytes that are no UTF-8
         return None
 

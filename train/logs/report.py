@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import to_plain
-from clozeline.configuration.redaction import redacted
-from clozeline.report.html_page import facts, folded, grid, page, section, table, write_page
+from clozeline.configuration.redaction import redact
+from clozeline.report.html_page import collapsible, facts, grid, page, section, table, write_page
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig, flatten
 from clozeline.train.logs.curves import (
@@ -52,7 +52,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
         section("Held-out sets", _heldout(records)),
         section("Memory per rank (MiB)", _memory(memory)),
         section("Events", _events(read_lines(output / "events.jsonl"))),
-        folded("Configuration", table(["key", "value"], _configuration(config))),
+        collapsible("Configuration", table(["key", "value"], _configuration(config))),
     ]
     path = output / "report.html"
     write_page(path, page(f"Training run {output.name}", parts))
@@ -145,4 +145,4 @@ def _events(events: Sequence[Record]) -> str:
 
 
 def _configuration(config: TrainConfig) -> list[tuple[str, str]]:
-    return [(key, "" if value is None else str(value)) for key, value in flatten(redacted(to_plain(config))).items()]
+    return [(key, "" if value is None else str(value)) for key, value in flatten(redact(to_plain(config))).items()]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import psutil
 
 from clozeline.files import read_json, still_runs
-from clozeline.sealed_json import unsealed
+from clozeline.sealed_json import unseal
 
 _UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0
@@ -79,7 +79,7 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
 def _read(path: Path) -> dict[str, Any] | None:
     """Return the content of a status.json; None where it is missing or damaged."""
     try:
-        status = unsealed(read_json(path) or {}, path)
+        status = unseal(read_json(path) or {}, path)
     except ValueError:
         return None
     return status if isinstance(status.get("state"), str) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clozeline.configuration.config import to_plain
-from clozeline.configuration.redaction import redacted
+from clozeline.configuration.redaction import redact
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import flatten
 from clozeline.train.data.sets.datasets import Datasets
@@ -35,7 +35,7 @@ def prepare_directory(
     settle(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, point.name)
-    journal.track(flatten(redacted(to_plain(config))))
+    journal.track(flatten(redact(to_plain(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s, **heldout)
     # announce what a person should know

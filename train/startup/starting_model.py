@@ -8,7 +8,7 @@ from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.pipeline.shards import ShardSet
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import fill, refuse_other_base
@@ -32,7 +32,7 @@ class StartingModel(NamedTuple):
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Return the model with random weights, a function of `seed` alone."""
     tokenizer, spellings = shards.manifest.tokenizer, spellings_of(config.model, shards)
-    seed = keyed_hash("weights", config.seed)
+    seed = hash64("weights", config.seed)
     ids = tokenizer.special_ids
     return build_model(config.model, tokenizer.vocab_size, ids, spellings, seed=seed, placement=placement)
 
@@ -58,7 +58,7 @@ def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Plac
     if point.saved is not None:
         refuse_other_base(source, point.saved.base, base)
     if adapter is not None:
-        seed = keyed_hash("weights", config.seed)
+        seed = hash64("weights", config.seed)
         model.adapters[adapter].initialize_from(model.family.tokens, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
     lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]

@@ -5,7 +5,7 @@ state: what it draws follows from (seed, label, variant, sample uid). Reasons wh
 of `Skip`.
 """
 
-from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, side_by_side
+from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, inline_options
 from clozeline.pipeline.corrupt.objectives._objective import Draws, Frame, Objective, Skip, build_objective
 
-__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "side_by_side"]
+__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "inline_options"]

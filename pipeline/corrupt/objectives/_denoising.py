@@ -40,7 +40,7 @@ class TokenRows:
     """None: noise may cross documents."""
 
 
-def refuse_reserved(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
+def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
     """Raise ValueError where a row holds a reserved id, which an edited sequence could not tell from its frame."""
     if reserved.contains_any(ids.values):
         place = int(np.flatnonzero(reserved.mask(ids.values))[0])
@@ -100,7 +100,7 @@ class DenoisingPair(Objective):
         self._eos = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
         frame_tokens = 1 + (self._head is not None)
-        self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens)
+        self.grouping = self.make_grouping(options.grouping, options.max_length - frame_tokens)
         self._reserved = IdSet(vocabulary.reserved)
 
     @property
@@ -125,7 +125,7 @@ class DenoisingPair(Objective):
         """Return where documents of `text` start after this noise; by default they keep their places."""
         return documents
 
-    def passed(self, noise: Mapping[str, Ragged]) -> int:
+    def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         """Return the number of rows that this noise left as they were; skipped rows, with empty lists, do not count."""
         return 0
 
@@ -145,7 +145,7 @@ class DenoisingPair(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Apply the noise, then the frames."""
         ids = samples.columns["ids"]
-        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+        require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         documents = None if self.options.cross_documents else samples.columns["document_starts"]
         text = TokenRows(ids, samples.columns["sentence_starts"], documents)
         corrupted, noise = self.noise(text, draws)

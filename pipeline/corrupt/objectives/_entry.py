@@ -43,7 +43,7 @@ class NamedObjective:
         build_grouping(self.build(vocabulary).grouping, vocabulary)
 
 
-def side_by_side(entry: type[NamedObjective]) -> BeforeValidator:
+def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
     """Accept a bare name, or one mapping with the keys of an entry and those of its objective."""
     keys = [key.name for key in fields(entry) if key.name != "objective"]
 

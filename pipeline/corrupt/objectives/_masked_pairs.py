@@ -23,9 +23,9 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     RandomShare,
     check_shares,
     choose_tokens,
-    labels_put_back,
     mask_tokens,
     maskable_tokens,
+    restore_labels,
 )
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
@@ -123,7 +123,7 @@ class MaskedPair(Objective, ABC):
         """Make the pairs, then mask both segments together."""
         keys = draws.keys(self.label)
         pairs = self.pairs(samples, keys)
-        rows = self._framed_pairs(pairs)
+        rows = self._join_pairs(pairs)
 
         def replacement_ids(original: Ragged) -> NDArray[Any]:
             return draw_replacements(
@@ -136,7 +136,7 @@ class MaskedPair(Objective, ABC):
         seconds[:, 1] = pairs.lengths[:, 0] + 2
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
-    def _framed_pairs(self, pairs: Pairs) -> Ragged:
+    def _join_pairs(self, pairs: Pairs) -> Ragged:
         """Return `[CLS] a [SEP] b [SEP]` for every row, in one gather."""
         cls = sum(map(len, pairs.pool))
         sep = cls + 1
@@ -170,11 +170,11 @@ class MaskedPair(Objective, ABC):
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back; a frame that is not where `segment_starts` says is an error."""
-        original = labels_put_back(example)
+        original = restore_labels(example)
         self.segments_of(original, example)
         return original
 
-    def without_text(self, skips: NDArray[np.uint8], maskable: Int64) -> NDArray[np.uint8]:
+    def skip_unmaskable(self, skips: NDArray[np.uint8], maskable: Int64) -> NDArray[np.uint8]:
         """Skip rows that have nothing to mask."""
         skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
         return skips
@@ -191,5 +191,5 @@ def window_grouping(objective: Objective, length: int, short_rate: float = SHORT
     Raises:
         ConfigurationError: rows would be empty, or longer than `longest_row`.
     """
-    spec = objective.grouped("sentence_pair", length)
+    spec = objective.make_grouping("sentence_pair", length)
     return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": True})

@@ -130,7 +130,7 @@ class SingleRow(Objective, ABC):
         super().__init__(options, vocabulary, label)
         self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
         self.special = IdSet(vocabulary.special)
-        self.grouping = self.grouped(options.grouping, options.max_length - 2, options.separator)
+        self.grouping = self.make_grouping(options.grouping, options.max_length - 2, options.separator)
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
@@ -226,10 +226,10 @@ class MaskedRow(SingleRow):
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back."""
-        return labels_put_back(example)
+        return restore_labels(example)
 
 
-def labels_put_back(example: Example) -> NDArray[Any]:
+def restore_labels(example: Example) -> NDArray[Any]:
     """Return `input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
 
     Raises:

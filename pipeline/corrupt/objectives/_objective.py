@@ -75,7 +75,7 @@ class Draws:
         """Return one key a row for the objective, part or step of that label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
-    def stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
+    def draw_stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
         """Return a 32-bit word a row that is uniform, and evenly spread over the variants of a row.
 
         Variants shift the row's own word by the van der Corput sequence 0, 1/2, 1/4, 3/4, ... times 2**32. Of 2**b
@@ -221,7 +221,7 @@ class Objective(ABC):
         """
         return self.add_special_tokens(sample["ids"])
 
-    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the number of tokens of these samples that their examples leave out; 0 by default."""
         return 0
 
@@ -248,7 +248,7 @@ class Objective(ABC):
         """Return an error about this objective's options."""
         return kind(f"objective '{self.label}' ({self.name}): {message}")
 
-    def grouped(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
+    def make_grouping(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
         """Return the spec of a grouping.
 
         Raises:

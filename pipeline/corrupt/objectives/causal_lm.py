@@ -92,7 +92,7 @@ class CausalLM(Objective):
         super().__init__(options, vocabulary, label)
         self._head, self._tail = self._frame_ids()
         frame_tokens = (self._head is not None) + (self._tail is not None)
-        self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens, options.separator)
+        self.grouping = self.make_grouping(options.grouping, options.max_length - frame_tokens, options.separator)
         self.minimum = MinimumRow(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")

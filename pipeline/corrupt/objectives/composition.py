@@ -106,7 +106,7 @@ class Composition(DenoisingPair):
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of rows that each step let pass."""
-        passed = {step.label: step.passed(self._noise_of(step, examples.columns)) for step in self.steps}
+        passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:

@@ -57,7 +57,7 @@ class DocumentRotation(DenoisingPair):
         offsets = text.ids.offsets - text.ids.offsets[0]
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
-    def passed(self, noise: Mapping[str, Ragged]) -> int:
+    def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         """Return the number of rows of one token."""
         return int((noise["rotation"].values == 0).sum())
 

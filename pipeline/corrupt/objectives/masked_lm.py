@@ -123,7 +123,7 @@ class MaskedLM(MaskedRow):
         if not isinstance(rates, RateRange):
             return super().budget(draws, maskable)
         lowest, highest = map(parts_per_million, rates.uniform)
-        return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
+        return count_between(maskable, lowest, highest, draws.draw_stratified(self.label, RATES))
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Return flat places in `ids` of the labels, by the weights of `frequency_exponent`."""
@@ -157,7 +157,7 @@ class MaskedLM(MaskedRow):
             prefix = 2 + below(random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
         return attention_columns(attention, prefix)
 
-    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the tokens of partners, if the windows have them."""
         return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
 

@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
-from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
-from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
+from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, restore_labels
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
@@ -84,7 +84,7 @@ class Mass(Objective):
         self._reserved = IdSet(vocabulary.reserved)
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
-        self.grouping = self.grouped(options.grouping, options.max_length - 2)
+        self.grouping = self.make_grouping(options.grouping, options.max_length - 2)
         # The class names the heads of both architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         apart = not options.cross_documents
@@ -112,7 +112,7 @@ class Mass(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Take one span of each row and corrupt it in place."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
-        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+        require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         texts = self._texts(samples)
         lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
         taken, row = count_at_rate(lengths, self._rate), rows_of(texts)
@@ -151,7 +151,7 @@ class Mass(Objective):
     def invert(self, example: Example) -> NDArray[Any]:
         """Put the fragment back."""
         if self.options.architecture == "encoder":
-            return labels_put_back(example)
+            return restore_labels(example)
         original, starts = example["input_ids"].copy(), example["target_start"].tolist()
         heads = np.zeros(1, np.int64) if self.options.cross_documents else example["target_document_starts"]
         for start, fragment in zip(starts, np.split(example["target_ids"], heads[1:]), strict=True):

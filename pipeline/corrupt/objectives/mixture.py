@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.corrupt.objectives import Draws, NamedObjective, Objective, Skip, side_by_side
+from clozeline.pipeline.corrupt.objectives import Draws, NamedObjective, Objective, Skip, inline_options
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
@@ -72,7 +72,7 @@ class Mixture(Objective):
         """Parameters of a mixture."""
 
         parts: Annotated[
-            list[Annotated[PartEntry, side_by_side(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
+            list[Annotated[PartEntry, inline_options(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
         ] = field(default_factory=_ul2)  # fmt: skip
         """Objectives with their options, `label` and `weight`"""
 
@@ -183,10 +183,10 @@ class Mixture(Objective):
         part, part_example = self._part_of(example)
         return part.uncorrupt(part_example)
 
-    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return what the parts leave out, each of its own rows."""
         pairs = zip(self.parts, self._rows(samples), strict=True)
-        return sum(part.unused(samples.take(rows), examples.take(rows)) for part, rows in pairs)
+        return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of examples of each part."""

@@ -69,21 +69,21 @@ class NextSentencePrediction(MaskedPair):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.grouping = window_grouping(self, self.pair_length, options.short_rate)
-        if not self._labelled:
+        if not self._has_label:
             self.heads = ("masked_lm",)  # type: ignore[misc]
 
     @property
-    def _labelled(self) -> bool:
+    def _has_label(self) -> bool:
         """Return True if rows say that their segments belong together, or that they do not."""
         return self.options.attention == "bidirectional"
 
     def pair_features(self) -> tuple[Feature, ...]:
         """Return the label, or how far the prefix goes."""
-        return (_LABEL,) if self._labelled else ATTENTION_FEATURES
+        return (_LABEL,) if self._has_label else ATTENTION_FEATURES
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Require a partner where there are labels, and text in the first sentence, which every variant holds."""
-        if self._labelled:
+        if self._has_label:
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]
         if not self.special.contains_any(ids.values):
@@ -93,7 +93,7 @@ class NextSentencePrediction(MaskedPair):
         sizes = np.zeros(len(ids), np.int64)
         sizes[rows] = starts.values[starts.offsets[rows] + 1]
         first = Ragged(segments(ids.values, ids.offsets[:-1], sizes), offsets_of(sizes))
-        return self.without_text(skips, maskable_lengths(first, self.special))
+        return self.skip_unmaskable(skips, maskable_lengths(first, self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; B is as long whatever the label."""
@@ -102,7 +102,7 @@ class NextSentencePrediction(MaskedPair):
         other = drawn[:, 0] >> np.uint64(63) == 1
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
         first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
-        if not self._labelled:
+        if not self._has_label:
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
             lengths = np.stack((first, ids.lengths - first), axis=1)
             return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
@@ -125,13 +125,13 @@ class NextSentencePrediction(MaskedPair):
         if cut not in sample["sentence_starts"][1:]:
             raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
                              f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
-        if not self._labelled:
+        if not self._has_label:
             return self.add_special_tokens_to_pair(sample["ids"][:cut], sample["ids"][cut:])
         size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
         other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
         return self.add_special_tokens_to_pair(sample["ids"][:cut], other[:size])
 
-    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the tokens of windows and partners that no segment holds."""
         given = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
         return given - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)

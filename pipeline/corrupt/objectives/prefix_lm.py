@@ -82,7 +82,7 @@ class PrefixLM(Objective):
         self._eos = self.id_of("eos")
         self._mode = self.mode_id(options.mode)
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
-        self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
+        self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
         self.minimum = MinimumRow(tokens=options.min_prefix_length + options.min_target_length)
         if self.minimum.tokens > self.content_length:
             raise self.refuse_options(

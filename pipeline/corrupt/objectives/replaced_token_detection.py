@@ -79,20 +79,20 @@ class ReplacedTokenDetection(MaskedRow):
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, places)
         if self.options.replacement == "unigram":
-            return self._by_frequency(keys, original)
+            return self._draw_by_frequency(keys, original)
         if self.options.replacement == "shuffle":
-            return self._shuffled(keys, original)
-        return self._uniform(keys, original)
+            return self._shuffle(keys, original)
+        return self._draw_uniform(keys, original)
 
-    def _uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+    def _draw_uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
         ids = self.vocabulary.replaceable
         return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
 
-    def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+    def _draw_by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
         index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._law)
         return self.vocabulary.replaceable[index].astype(original.values.dtype)
 
-    def _shuffled(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+    def _shuffle(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
         counts = original.lengths
         order = reorder(keys, counts, ORDERS)
         result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]

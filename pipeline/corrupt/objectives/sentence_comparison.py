@@ -56,7 +56,7 @@ class SentenceComparison(Objective):
         super().__init__(options, vocabulary, label)
         self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
         self._limit = options.max_length - 2
-        self.grouping = self.grouped("document", self._limit if options.mode == "same" else 2 * self._limit)
+        self.grouping = self.make_grouping("document", self._limit if options.mode == "same" else 2 * self._limit)
         self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         self.invertible = options.mode != "crop"
         self.features = (
@@ -127,7 +127,7 @@ class SentenceComparison(Objective):
         restored = self.uncorrupt(example)
         return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
 
-    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+    def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the tokens of other sentences, and those that were cut."""
         if self.options.mode != "adjacent":
             return 0

@@ -55,7 +55,7 @@ class SentenceOrderPrediction(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("sentence_pair", self.pair_length).length
+        length = self.make_grouping("sentence_pair", self.pair_length).length
         self.grouping = GroupingSpec.of(
             "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
         )
@@ -67,7 +67,7 @@ class SentenceOrderPrediction(MaskedPair):
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip windows of specials only."""
-        return self.without_text(skips, maskable_lengths(samples.columns["ids"], self.special))
+        return self.skip_unmaskable(skips, maskable_lengths(samples.columns["ids"], self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut."""

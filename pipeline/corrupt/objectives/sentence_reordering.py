@@ -90,7 +90,7 @@ class SentenceReordering(DenoisingPair):
         order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
 
-    def passed(self, noise: Mapping[str, Ragged]) -> int:
+    def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         """Return the number of rows of one sentence."""
         return int((noise["sentence_order"].lengths == 1).sum())
 

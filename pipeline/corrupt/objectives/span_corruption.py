@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
-from clozeline.pipeline.corrupt.objectives._denoising import refuse_reserved
+from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -108,7 +108,7 @@ class SpanCorruption(Objective):
         )
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
-        self.grouping = self.grouped(options.grouping, self._longest_row())
+        self.grouping = self.make_grouping(options.grouping, self._longest_row())
         self._check_capacity()
         inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
         targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
@@ -163,7 +163,7 @@ class SpanCorruption(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Plan the spans, then insert sentinels into what is kept and into what is taken."""
         ids = samples.columns["ids"]
-        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+        require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
@@ -179,7 +179,7 @@ class SpanCorruption(Objective):
         targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
-        joined = _joined(inputs, targets)
+        joined = _concatenate_rows(inputs, targets)
         if self.options.attention == "prefix":
             return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
         places = np.repeat(inputs.lengths, targets.lengths) + list_indices(targets.lengths)
@@ -200,7 +200,7 @@ class SpanCorruption(Objective):
         if self.options.placement == "uniform":
             gaps = choose_gaps(keys, lengths - noise, marks)
         else:
-            gaps = _t5_slots(keys, lengths - noise, marks)
+            gaps = _choose_t5_gaps(keys, lengths - noise, marks)
         return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
 
     def _inputs(
@@ -270,7 +270,7 @@ class SpanCorruption(Objective):
         return pieces[:marks]
 
 
-def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
+def _choose_t5_gaps(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
     """Choose gaps of 1..kept, the last always among them: every row begins with text and ends with noise."""
     inner = choose(keys, kept - 1, marks - 1, SLOTS)
     offsets = offsets_of(marks)
@@ -278,7 +278,7 @@ def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
     return Ragged(gaps, offsets)
 
 
-def _joined(first: Ragged, second: Ragged) -> Ragged:
+def _concatenate_rows(first: Ragged, second: Ragged) -> Ragged:
     """Return row i of the first, then row i of the second."""
     starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
     lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)

@@ -104,18 +104,18 @@ class TextToText(Objective):
         super().__init__(options, vocabulary, label)
         self._eos = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
-        self._templates = self._encoded([part for task in options.tasks for part in task.template.split(_SOURCE)])
+        self._templates = self._encode([part for task in options.tasks for part in task.template.split(_SOURCE)])
         template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
         self._lengths = options.input_length - 1 - template_tokens
         for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
             if length < 1:
                 raise self.refuse_options(f"the {tokens} tokens of the template {task.template!r} leave no room in "
                                           f"input_length {options.input_length}")  # fmt: skip
-        longest = self.grouped("parallel", max(2, int(self._lengths.max()))).length
+        longest = self.make_grouping("parallel", max(2, int(self._lengths.max()))).length
         grouping: dict[str, Any] = {"length": longest, "cut": "source", "target_length": options.target_length - 1}
         if options.tasks[0].source is not None:
             names = [task.source for task in options.tasks]
-            grouping["sources"] = list(zip(names, self._lengths.tolist(), self.kept(), strict=True))
+            grouping["sources"] = list(zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True))
         self.grouping = GroupingSpec.of("parallel", grouping)
         self.features = (
             Feature("input_ids", "ids", 1, "template and source, </s>"),
@@ -133,11 +133,11 @@ class TextToText(Objective):
         """Return the share of each task among the examples in parts per million, equal where none is given."""
         return shares(self._weights())
 
-    def kept(self) -> tuple[int, ...]:
+    def shares_to_take(self) -> tuple[int, ...]:
         """Return the share of each task's pairs that are taken, in parts per million."""
         return shares_to_keep(self._weights(), [task.examples or 1 for task in self.options.tasks])
 
-    def _encoded(self, texts: list[str]) -> Ragged:
+    def _encode(self, texts: list[str]) -> Ragged:
         ids: list[Any] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
@@ -166,11 +166,11 @@ class TextToText(Objective):
         tasks, ids = self._tasks(samples), samples.columns["ids"]
         inputs = add_special_tokens(ids, None, self._eos)
         if len(self._templates.values):
-            inputs = self._filled(inputs, tasks)
+            inputs = self._fill_templates(inputs, tasks)
         targets = add_special_tokens(samples.columns["target_ids"], None, self._eos)
         return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
 
-    def _filled(self, rows: Ragged, tasks: Int64) -> Ragged:
+    def _fill_templates(self, rows: Ragged, tasks: Int64) -> Ragged:
         """Put templates around the sources; the `</s>` of a source moves to the end of the template."""
         pool = np.concatenate((rows.values, self._templates.values))
         begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]

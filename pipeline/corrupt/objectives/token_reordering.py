@@ -96,7 +96,7 @@ class TokenReordering(DenoisingPair):
         """Return the same starts: sentences keep their sizes, if not their tokens."""
         return text.sentence_starts
 
-    def passed(self, noise: Mapping[str, Ragged]) -> int:
+    def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         """Return the number of rows of one token."""
         return int((noise["token_order"].lengths == 1).sum())
 

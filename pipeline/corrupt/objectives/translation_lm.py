@@ -60,7 +60,7 @@ class TranslationLM(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("parallel", self.pair_length).length
+        length = self.make_grouping("parallel", self.pair_length).length
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
     def pair_features(self) -> tuple[Feature, ...]:
@@ -72,7 +72,9 @@ class TranslationLM(MaskedPair):
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
         skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
-        return self.without_text(skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special))
+        return self.skip_unmaskable(
+            skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special)
+        )
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Return flat places in the framed rows of the labels, by the weights of `frequency_exponent`."""

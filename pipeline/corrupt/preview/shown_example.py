@@ -31,7 +31,7 @@ def lines_of(objective: Objective, words: TextCodec, sample: Row, example: Row) 
             ]
             lines.append((title, " ".join(marked)))
     aligned: list[Line] = [("input", words.words(example["input_ids"].tolist()))]
-    predicted, shown = _predicted(objective, words, example)
+    predicted, shown = _predict_lines(objective, words, example)
     lines += _align([*aligned, *predicted])
     for feature in objective.features:
         if feature.name not in shown:
@@ -42,7 +42,7 @@ def lines_of(objective: Objective, words: TextCodec, sample: Row, example: Row) 
     return [(title.ljust(width) + text).rstrip() for title, text in lines]
 
 
-def _predicted(objective: Objective, words: TextCodec, example: Row) -> tuple[list[Line], set[str]]:
+def _predict_lines(objective: Objective, words: TextCodec, example: Row) -> tuple[list[Line], set[str]]:
     """Return what the model predicts, a cell for each word of the input, and the features that are shown by now."""
     row = fragment_as_labels(example)
     columns, cells = row.columns, [_NO_LOSS] * len(row["input_ids"])

@@ -14,7 +14,7 @@ from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 _SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 
@@ -36,7 +36,7 @@ class Text:
     @property
     def uid(self) -> NDArray[np.uint8]:
         """The document uid, shape [16]."""
-        word = keyed_hash(*self.sentences).to_bytes(8, "little")
+        word = hash64(*self.sentences).to_bytes(8, "little")
         return np.frombuffer(word + bytes(8), np.uint8)
 
 

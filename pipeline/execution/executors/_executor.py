@@ -23,10 +23,10 @@ class UnitStep(Protocol):
     def __call__(self, unit: int) -> None:
         """Run the unit; its errors are recorded, not raised."""
 
-    def done(self, unit: int) -> bool:
+    def has_result(self, unit: int) -> bool:
         """Return whether the unit has a result in this run, of success or failure."""
 
-    def started(self, unit: int) -> bool:
+    def has_started(self, unit: int) -> bool:
         """Return whether a worker began the unit and left no result."""
 
     def give_up(self, unit: int, reason: str) -> None:
@@ -44,7 +44,7 @@ class Deal:
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
         """Run the units of a task that have no result yet."""
         for unit in self.units[rank::world_size]:
-            if not self.step.done(unit):
+            if not self.step.has_result(unit):
                 self.step(unit)
         return data
 
@@ -52,9 +52,9 @@ class Deal:
         """Return the task that has a unit."""
         return self.units.index(unit) % self.tasks
 
-    def finished(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether every unit has a result."""
-        return all(map(self.step.done, self.units))
+        return all(map(self.step.has_result, self.units))
 
 
 class Executor(Protocol):

@@ -89,11 +89,11 @@ class _Ticking:
         self.step(unit)
         self.tick()
 
-    def done(self, unit: int) -> bool:
-        return self.step.done(unit)
+    def has_result(self, unit: int) -> bool:
+        return self.step.has_result(unit)
 
-    def started(self, unit: int) -> bool:
-        return self.step.started(unit)
+    def has_started(self, unit: int) -> bool:
+        return self.step.has_started(unit)
 
     def give_up(self, unit: int, reason: str) -> None:
         self.step.give_up(unit, reason)

@@ -80,7 +80,7 @@ class Slurm:
             self._wait(jobs, deal, tick)
             states = self._states(jobs)
             for _ in range(_VISIBLE_POLLS):
-                if deal.finished() or any(state != "COMPLETED" for state in states.values()):
+                if deal.is_complete() or any(state != "COMPLETED" for state in states.values()):
                     break
                 time.sleep(self._options.poll_s)
                 tick()
@@ -128,13 +128,13 @@ class Slurm:
         """End the job that a killed driver left."""
         with suppress(FileNotFoundError):
             jobs = (folder / _JOB).read_text(encoding="utf-8").split(",")
-            if all(job.isdecimal() for job in jobs) and _queued(jobs):
+            if all(job.isdecimal() for job in jobs) and _in_queue(jobs):
                 _command("scancel", *jobs)
 
     def _wait(self, jobs: list[str], deal: Deal, tick: Callable[[], None]) -> None:
         silent = 0
-        while not deal.finished():
-            queued = _queued(jobs)
+        while not deal.is_complete():
+            queued = _in_queue(jobs)
             silent = silent + 1 if queued is None else 0
             if silent > _SILENT_POLLS:
                 raise StorageError(f"executor slurm: squeue does not answer; jobs {jobs} were cancelled")
@@ -182,7 +182,7 @@ def _command(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, 127, "", str(error))
 
 
-def _queued(jobs: list[str]) -> bool | None:
+def _in_queue(jobs: list[str]) -> bool | None:
     """Return whether the queue holds a task of the jobs; None where it does not answer."""
     found = _command("squeue", "--noheader", "--jobs", ",".join(jobs), "--format", "%i")
     if found.returncode == 0:

@@ -22,7 +22,7 @@ from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
-from clozeline.seeding import keyed_hash, sample_uid
+from clozeline.seeding import hash64, sample_uid
 
 _SHORT: Final = 65_535
 """Tokens of the longest row whose places are stored as uint16, with a token in front."""
@@ -73,7 +73,7 @@ def _canonical(value: Any) -> str:
     if not isinstance(value, tuple):
         return str(value)
     text = "_".join("x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
-    return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{keyed_hash(text):016x}"
+    return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{hash64(text):016x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def sample_rows(
     return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
 
 
-def kept_by_minimum(
+def filter_by_minimum(
     lengths: Int64, content: Int64, sentences: Int64, minimum: MinimumRow
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Return which rows an objective can use, and the content tokens of the others by reason.

@@ -18,7 +18,7 @@ from clozeline.pipeline.group.groupings import (
     MinimumRow,
     PartOptions,
     Starts,
-    kept_by_minimum,
+    filter_by_minimum,
     sample_rows,
     starts_at,
     starts_feature,
@@ -67,7 +67,7 @@ class Document(Grouping):
             "sentence_starts": starts_in_rows(places, offsets, self._starts.dtype),
         }
         lengths = np.diff(offsets)
-        kept, dropped = kept_by_minimum(lengths, lengths, columns["sentence_starts"].lengths, minimum)
+        kept, dropped = filter_by_minimum(lengths, lengths, columns["sentence_starts"].lengths, minimum)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
         rows = sample_rows(filled, starts.take(kept), columns, parts[kept])

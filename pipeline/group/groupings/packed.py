@@ -18,7 +18,7 @@ from clozeline.pipeline.group.groupings import (
     Grouping,
     MinimumRow,
     PartOptions,
-    kept_by_minimum,
+    filter_by_minimum,
     row_offsets,
     sample_rows,
     starts_at,
@@ -84,7 +84,7 @@ class Packed(Grouping):
         # Drop rows below the minimum; separators do not count as tokens.
         lengths = np.diff(offsets)
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
-        kept, dropped = kept_by_minimum(lengths, lengths - in_row, columns["sentence_starts"].lengths, minimum)
+        kept, dropped = filter_by_minimum(lengths, lengths - in_row, columns["sentence_starts"].lengths, minimum)
         # Name each row after its first token: document, and offset in it.
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
         starts = starts_at(filled, first, offsets[:-1] - begins[first], context.label)

@@ -18,7 +18,7 @@ from clozeline.pipeline.group.groupings import (
     MinimumRow,
     PartOptions,
     Starts,
-    kept_by_minimum,
+    filter_by_minimum,
     sample_rows,
     starts_at,
     starts_feature,
@@ -87,7 +87,7 @@ class SentencePair(Grouping):
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         sentence_starts, lengths = starts_in_rows(places, offsets, self.columns[1].dtype), np.diff(offsets)
         wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
-        kept, dropped = kept_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
+        kept, dropped = filter_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
         if self.options.partner and kept.any() and not _several_texts(filled):
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False

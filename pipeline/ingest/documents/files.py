@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, Document
-from clozeline.recorded_file import RecordedFile, recorded
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of
 from clozeline.seeding import fraction
 
@@ -84,7 +84,7 @@ def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
 
 def documents_of(folder: Path, unit: int) -> RecordedFile:
     """Return the documents that a unit of the stage with this folder wrote."""
-    return recorded(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
+    return find_file(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
 
 
 def read_documents(file: Path | RecordedFile) -> Iterator[Document]:

@@ -33,7 +33,7 @@ from clozeline.pipeline.tokenize.encode.counts import EncodeCounts, ShardCounts
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import check_recorded, recorded
+from clozeline.recorded_file import check_files, find_file
 
 MERGE_VERSION: Final = 1
 _LANGUAGE_LIMIT: Final = 255
@@ -84,7 +84,7 @@ class Codes(Pass[EncodeCounts]):
 
 
 def _codes(folder: Path) -> Any:
-    return json.loads(recorded(folder, "codes-000000", _CODES).text())
+    return json.loads(find_file(folder, "codes-000000", _CODES).text())
 
 
 @dataclass(frozen=True)
@@ -205,12 +205,12 @@ class TokenManifest(Pass[EncodeCounts]):
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the counts of the shards and write what is known of the whole set."""
         folder = output.folder
-        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(folder)
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            by_id = recorded(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            by_id = find_file(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
             totals += np.load(io.BytesIO(by_id.buffer()))
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]

@@ -37,7 +37,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenise each part into sorted runs, agree on codes, merge the runs shard by shard, write the manifest."""
 
     name: ClassVar[str] = "encode"
-    place: ClassVar[int] = 60
+    order: ClassVar[int] = 60
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -75,9 +75,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             out += f"\n{counts['target_tokens']:,} of other sides"
         return Row(amount(counts["documents_in"], "document"), out, (("document", counts["rejected"]),))
 
-    def handed_over(self, counts: EncodeCounts) -> Mapping[str, int]:
+    def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         """Return the documents and tokens of both splits."""
-        amounts = dict(super().handed_over(counts))
+        amounts = dict(super().provides(counts))
         if "merged" not in counts:
             return amounts
         merged, held_out = cast(Mapping[str, int], counts["merged"]), cast(Mapping[str, int], counts["held_out"])

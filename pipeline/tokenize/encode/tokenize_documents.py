@@ -23,7 +23,7 @@ from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.recorded_file import check_recorded
+from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 from clozeline.seeding import order_key
 
@@ -130,5 +130,5 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 @lru_cache(maxsize=1)
 def _tokenizer(folder: Path, written: int) -> Tokenizer:
     """Load once in a process, since a unit may have a few kilobytes; load again after the file was `written` again."""
-    check_recorded(folder.parent, "000000", f"{folder.name}/")
+    check_files(folder.parent, "000000", f"{folder.name}/")
     return load_tokenizer(folder)

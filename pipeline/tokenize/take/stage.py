@@ -25,7 +25,7 @@ from clozeline.pipeline.tokenize.published.local_tokenizers import OwnTokenizer,
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source
 from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
 from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
 _LISTED: Final = 12
@@ -70,7 +70,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     """Imports a tokenizer and publishes it where `train_tokenizer` would publish its own."""
 
     name: ClassVar[str] = "tokenizer"
-    place: ClassVar[int] = 51
+    order: ClassVar[int] = 51
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
 
@@ -106,7 +106,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def version(self) -> int:
         """Return a hash of everything in the tokenizer's files that decides ids."""
-        return keyed_hash(self.foreseen_tokenizer().vocabulary.fingerprint)
+        return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
         """Return the one pass, of one unit."""

@@ -14,7 +14,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, fingerpri
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, STEPS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 
 FACTS_FILE: Final = "published.json"
 
@@ -47,7 +47,7 @@ class Published:
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
-        text = json.dumps(sealed(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(seal(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
         (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
@@ -59,7 +59,7 @@ class Published:
         """
         path = folder / FACTS_FILE
         try:
-            return Published(**unsealed(parse_json(path.read_text(encoding="utf-8")), path))
+            return Published(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
                 f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again: "

@@ -95,7 +95,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Learns from documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
-    place: ClassVar[int] = 50
+    order: ClassVar[int] = 50
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")

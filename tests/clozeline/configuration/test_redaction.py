@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from clozeline import registry
-from clozeline.command import guarded
+from clozeline.command import run_command
 from clozeline.configuration.config import former_names, load_config, save_yaml
 from clozeline.configuration.redaction import (
     MASK,
     is_secret,
-    masked_keys,
-    redacted,
-    redacted_text,
+    iter_masked_keys,
+    redact,
+    redact_text,
     remember,
     without_masks,
 )
@@ -64,18 +64,18 @@ def test_data_lose_their_secrets_and_nothing_else() -> None:
         "shards": ["s3://user:p@ss@bucket/set", "http://h:80/x", Path("a")],
         "exact": {"key": "text"}, "password": 1234, "token": None, "secret": "",
     }  # fmt: skip
-    assert redacted(plain) == {
+    assert redact(plain) == {
         "store": {"fsspec": {"key": MASK, "secret": MASK, "endpoint_url": "https://e:9000/a@b", "anon": False,
                              "client_kwargs": {"aws_session_token": MASK, "region": "eu"}, "token": MASK}},
         "shards": [f"s3://{MASK}@bucket/set", "http://h:80/x", Path("a")],
         "exact": {"key": "text"}, "password": MASK, "token": None, "secret": "",
     }  # fmt: skip
-    assert list(masked_keys(redacted(plain))) == [
+    assert list(iter_masked_keys(redact(plain))) == [
         "store.fsspec.key", "store.fsspec.secret", "store.fsspec.client_kwargs.aws_session_token",
         "store.fsspec.token", "shards.0", "password",
     ]  # fmt: skip
-    assert without_masks(redacted(plain))["shards"][0] == "s3://bucket/set"
-    assert "password" not in without_masks(redacted(plain))
+    assert without_masks(redact(plain))["shards"][0] == "s3://bucket/set"
+    assert "password" not in without_masks(redact(plain))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_data_lose_their_secrets_and_nothing_else() -> None:
     ],
 )  # fmt: skip
 def test_texts(text: str, shown: str) -> None:
-    assert redacted_text(text) == shown
+    assert redact_text(text) == shown
 
 
 def test_a_secret_that_was_read_is_in_no_text_afterwards() -> None:
@@ -101,10 +101,10 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards() -> None:
         {"fsspec": {"key": "AKIAREAD", "token": {"private_key": "-----\nline/two\n-----"}}, "n": "u://a:wo%72d-1@h"}
     )
     for form in ("AKIAREAD", "line/two", "line%2Ftwo", "word-1", "wo%72d-1"):
-        assert form not in redacted_text(f"the package says {form}!"), form
+        assert form not in redact_text(f"the package says {form}!"), form
         for error in (StorageError(f"x {form}"), DamagedBlock(f"y/{form}", 1, "a", form), IntegrityError(form)):
             assert form not in str(error)
-    assert redacted_text("remember the rest") == "remember the rest"
+    assert redact_text("remember the rest") == "remember the rest"
 
 
 def test_no_message_of_a_configuration_shows_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +124,7 @@ def test_no_message_of_a_configuration_shows_a_secret(tmp_path: Path, capsys: py
             load_config(StoreOptions, path, overrides)
             return 0
 
-        assert guarded(read) == 64
+        assert run_command(read) == 64
         assert "hush" not in (said := capsys.readouterr().err), said
         assert str(path) in said or "argument" in said or "command line" in said
 
@@ -152,4 +152,4 @@ def test_a_secret_may_come_from_the_environment(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "config.yaml"
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
-    assert redacted_text("it is from-outside") == f"it is {MASK}"
+    assert redact_text("it is from-outside") == f"it is {MASK}"

@@ -21,7 +21,7 @@ from clozeline.report.charts import (
     lines,
     shares,
     short,
-    thinned,
+    thin_points,
 )
 from clozeline.report.html_page import page, visible
 from tests.pages import HOSTILE, checked
@@ -180,11 +180,11 @@ def test_nothing_finite_gives_no_picture():
 
 def test_long_series_are_thinned_by_averaging():
     points = [(float(step), float(step % 2)) for step in range(6000)]
-    found = thinned(points)
+    found = thin_points(points)
     assert len(found) == 400
     assert found[0] == (14.0, 7 / 15)
     assert found[-1][0] == 5999
-    assert thinned([(1, 2.0), (2, NAN), (3, 4.0)]) == [(1, 2.0), (3, 4.0)]
+    assert thin_points([(1, 2.0), (2, NAN), (3, 4.0)]) == [(1, 2.0), (3, 4.0)]
 
 
 def test_areas_tell_their_parts_of_the_whole():

@@ -4,9 +4,9 @@ import pytest
 
 from clozeline.errors import StorageError
 from clozeline.report.html_page import (
+    collapsible,
     escape,
     facts,
-    folded,
     grid,
     listing,
     page,
@@ -23,7 +23,7 @@ def test_hostile_text_is_text_in_every_slot():
     parts = [
         facts({HOSTILE: HOSTILE}),
         section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
-        folded(HOSTILE, listing(HOSTILE)),
+        collapsible(HOSTILE, listing(HOSTILE)),
         table([HOSTILE, "count"], [[HOSTILE, 1]]),
     ]
     text = page(HOSTILE, parts)

@@ -16,7 +16,7 @@ from clozeline.model.checkpoints._import_record import (
     find_imported_tokenizer,
     read_import_record,
 )
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 
 PLAIN: dict[str, Any] = {
     "format": IMPORT_RECORD_FORMAT, "model_type": "bert", "vocab_size": 7, "token_ids": {"pad_token_id": 0, "é": None},
@@ -32,7 +32,7 @@ def written(folder: Path, plain: Any) -> Path:
 
 
 def test_what_the_pipeline_seals_is_read(tmp_path: Path) -> None:
-    assert read_import_record(written(tmp_path, sealed(PLAIN))) == ImportRecord(**PLAIN)
+    assert read_import_record(written(tmp_path, seal(PLAIN))) == ImportRecord(**PLAIN)
     assert find_imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
 
 
@@ -45,14 +45,14 @@ def test_facts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
 def test_each_key_is_under_the_seal(tmp_path: Path, key: str) -> None:
     changed = {"format": IMPORT_RECORD_FORMAT - 1, "vocab_size": 8, "token_ids": {}, "absent": [], "files": {}}
     with pytest.raises(WeightsError, match=r"changed after the import.*import the model again"):
-        read_import_record(written(tmp_path, sealed(PLAIN) | {key: changed.get(key, "another")}))
+        read_import_record(written(tmp_path, seal(PLAIN) | {key: changed.get(key, "another")}))
 
 
 @pytest.mark.parametrize("seal", [True, False], ids=["sealed", "plain"])
 def test_a_newer_format_is_refused(tmp_path: Path, seal: bool) -> None:
     newer = {**PLAIN, "format": IMPORT_RECORD_FORMAT + 1, "more": 1}
     with pytest.raises(ConfigurationError, match="format 2 of a newer version, this version reads format 1") as found:
-        read_import_record(written(tmp_path, sealed(newer) if seal else newer))
+        read_import_record(written(tmp_path, seal(newer) if seal else newer))
     assert found.value.exit_code == 64
 
 

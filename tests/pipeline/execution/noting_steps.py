@@ -23,11 +23,11 @@ class Noting:
             os.kill(os.getpid(), signal.SIGKILL)
         (self.folder / f"{unit}.done").write_text(f"{os.getpid()}")
 
-    def done(self, unit: int) -> bool:
+    def has_result(self, unit: int) -> bool:
         return (self.folder / f"{unit}.done").exists()
 
-    def started(self, unit: int) -> bool:
-        return (self.folder / f"{unit}.started").exists() and not self.done(unit)
+    def has_started(self, unit: int) -> bool:
+        return (self.folder / f"{unit}.started").exists() and not self.has_result(unit)
 
     def give_up(self, unit: int, reason: str) -> None:
         (self.folder / f"{unit}.done").write_text(reason)
@@ -43,10 +43,10 @@ class Endless:
         (self.folder / f"{os.getpid()}.pid").touch()
         signal.pause()
 
-    def done(self, unit: int) -> bool:
+    def has_result(self, unit: int) -> bool:
         return False
 
-    def started(self, unit: int) -> bool:
+    def has_started(self, unit: int) -> bool:
         return False
 
     def give_up(self, unit: int, reason: str) -> None: ...

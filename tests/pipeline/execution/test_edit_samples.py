@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit, merged_edits
+from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit, merge_edits
 
 EDITS = st.lists(st.tuples(st.sampled_from("ab"), st.binary(min_size=2, max_size=2)), max_size=40, unique=True)
 
@@ -19,7 +19,7 @@ def test_the_smallest_uids_are_shown_for_any_division_into_units(edits, units: i
     parts: list[EditSamples] = [{} for _ in range(units)]
     for number, (kind, uid) in enumerate(shuffled):
         add_edit(parts[number % units], kind, uid, "here", uid.hex(), "")
-    merged = merged_edits(parts)
+    merged = merge_edits(parts)
     shown = {kind: [one["uid"] for one in samples] for kind, samples in merged.items()}
     wanted = {kind: sorted(uid.hex() for name, uid in edits if name == kind)[:3] for kind, _ in edits}
     assert shown == wanted

@@ -11,7 +11,7 @@ import pytest
 import xxhash
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.input_changes import observed, range_hash
+from clozeline.pipeline.execution.input_changes import fingerprint_file, range_hash
 from clozeline.pipeline.execution.plan import freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageSummary, run_recipe
@@ -108,7 +108,7 @@ def test_ends_and_ranges_are_hashed_as_they_are(tmp_path):
     assert range_hash(path, 100, 2000) == xxhash.xxh3_128_hexdigest(content[100:2000])
     assert range_hash(path, 255_000, 300_000) == xxhash.xxh3_128_hexdigest(content[255_000:])
     ends = xxhash.xxh3_128_hexdigest(content[:65536]) + xxhash.xxh3_128_hexdigest(content[-65536:])
-    assert observed(path, len(content))["ends_xxh3"] == ends
+    assert fingerprint_file(path, len(content))["ends_xxh3"] == ends
 
 
 @pytest.fixture

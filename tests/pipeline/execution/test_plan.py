@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution.plan import freeze_plan, load_plan
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
 
 
@@ -67,7 +67,7 @@ def test_ranges_of_a_file_that_is_cut_share_no_unit(tmp_path):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_file_is_planned_once_and_units_are_as_full_as_they_can_be(tmp_path, seed):
-    drawn = [keyed_hash(seed, number) % 5000 * (keyed_hash(seed, number, 1) % 3 > 0) for number in range(60)]
+    drawn = [hash64(seed, number) % 5000 * (hash64(seed, number, 1) % 3 > 0) for number in range(60)]
     plan = load_plan(recipe_for(sizes(tmp_path / "in", *drawn), tmp_path / "out", plan={"unit_bytes": 8192}))
     assert [number for unit in units_of(plan) for number in unit] == list(range(60))
     totals = [sum(drawn[number] for number in unit) for unit in units_of(plan)]

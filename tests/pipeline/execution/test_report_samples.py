@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.pipeline.dedup.columns import pack_rows, uid_column
 from clozeline.pipeline.dedup.parts import CLUSTER, write_clusters
-from clozeline.pipeline.execution.report_samples import Parts, cluster_sizes, dropped_texts, kept_texts, lengths
+from clozeline.pipeline.execution.report_samples import Parts, cluster_sizes, lengths, sample_kept_texts, sample_rejects
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, write_documents, write_rejects
 
@@ -67,7 +67,7 @@ def test_kept_texts_are_cut_and_chosen_by_uid(tmp_path: Path):
     ]
     write_documents(tmp_path / "000000.arrow", documents[:2])
     write_documents(tmp_path / "000001.arrow", documents[2:])
-    found = kept_texts(Parts.of(tmp_path))
+    found = sample_kept_texts(Parts.of(tmp_path))
     assert [one.text for one in found] == [("x " * 200).rstrip() + " …", "with address", "five"]
     assert [one.origin for one in found] == ["a.jsonl at 2", "http://a/b", "a.jsonl at 5"]
 
@@ -80,7 +80,7 @@ def test_dropped_texts_prefer_those_that_can_be_shown(tmp_path: Path):
         rejection(4, "short", "D"),
     ]
     write_rejects(tmp_path / "000000.arrow", [*rows, rejection(5, "long", None)])
-    found = dropped_texts(Parts.of(tmp_path), None)
+    found = sample_rejects(Parts.of(tmp_path), None)
     assert {reason: [one.text for one in texts] for reason, texts in found.items()} == {
         "short": ["C", "D", ""],
         "long": [""],
@@ -96,5 +96,5 @@ def test_texts_that_rejections_leave_out_are_those_of_the_stage_before(tmp_path:
         write_documents(folder / "000000.arrow", [document(n, f"text {n}") for n in range(600)])
     (tmp_path / "rejects").mkdir()
     write_rejects(tmp_path / "rejects" / "000000.arrow", [rejection(n, "copy", None) for n in (7, 599, 1000)])
-    found = dropped_texts(Parts.of(tmp_path / "rejects"), folder)
+    found = sample_rejects(Parts.of(tmp_path / "rejects"), folder)
     assert [one.text for one in found["copy"]] == (["", "", ""] if missing else ["text 7", "text 599", ""])

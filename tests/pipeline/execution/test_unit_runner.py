@@ -36,14 +36,14 @@ def runner(tmp_path, key="key", **options) -> UnitRunner:
 
 def test_a_unit_is_published_and_recorded(tmp_path) -> None:
     unit = runner(tmp_path)
-    assert (unit.done(1), unit.load(1)) == (False, None)
+    assert (unit.has_result(1), unit.load(1)) == (False, None)
     unit(1)
     record = unit.load(1)
     assert record is not None
     assert (record.status, record.counts, list(record.outputs)) == (
         "ok", {"documents_in": 3, "documents_out": 3}, ["1.txt"]
     )  # fmt: skip
-    assert (unit.done(1), unit.done(2), unit.started(1)) == (True, False, False)
+    assert (unit.has_result(1), unit.has_result(2), unit.has_started(1)) == (True, False, False)
     assert runner(tmp_path, "another configuration").load(1) is None
 
 
@@ -72,14 +72,14 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message, traced) -> Non
     assert message in record.error
     assert ("Traceback" in record.trace) == traced
     assert (tmp_path / "dedup" / "0.txt").exists() == ("lose" in options)
-    assert (unit.done(0), unit.started(0)) == (True, False)
+    assert (unit.has_result(0), unit.has_started(0)) == (True, False)
 
 
 def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         unit(2)
-    assert (unit.started(2), unit.started(1), unit.done(2)) == (True, False, False)
+    assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
     unit.give_up(2, "its worker process died")
     record = unit.load(2)
     assert record is not None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards.block import BlockError, decode, decoded_bytes
+from clozeline.pipeline.shards.block import BlockError, decode, raw_block_bytes
 from clozeline.pipeline.shards.columns import arrow_schema, to_batch
 from tests.shard_sets import COLUMNS, fixed, rows
 
@@ -83,7 +83,7 @@ def test_only_wanted_columns_are_taken_and_scratch_memory_is_used(codec: str | N
     content = rows(range(40), [n % 7 for n in range(40)])
     stored = message(content, codec)
     lists = int(content.columns["input_ids"].lengths.sum())
-    size = decoded_bytes(COLUMNS, 40, [lists])
+    size = raw_block_bytes(COLUMNS, 40, [lists])
     assert size == sum(array.nbytes for array in content.fixed.values()) + 4 * 41 + 2 * lists
     scratch = memoryview(bytearray(2 * size + 64 * len(COLUMNS)))
     found = decode(stored, COLUMNS, 40, size, {"uid", "input_ids"}, scratch)

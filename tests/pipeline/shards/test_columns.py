@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Feature, Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
+from clozeline.pipeline.shards import ColumnSpec, base_columns, feature_columns, write_shard
 from clozeline.pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
 from tests.shard_sets import COLUMNS, fixed, rows
 
@@ -37,7 +37,7 @@ def test_weights_are_never_rounded_when_written(tmp_path: Path) -> None:
     weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
     bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
     with pytest.raises(IntegrityError, match="expected float32, got float64"):
-        write_shard(tmp_path / "x", bad, [*fixed_columns(), *weight], block_rows=4)
+        write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
 
 
 def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:

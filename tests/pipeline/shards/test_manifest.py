@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import NewerFormatError, StorageError
-from clozeline.pipeline.shards import Manifest, ManifestError, fixed_columns, open_shards
+from clozeline.pipeline.shards import Manifest, ManifestError, base_columns, open_shards
 from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 Change = Callable[[dict[str, Any]], None]
@@ -31,7 +31,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     }
     assert manifest.max_length == 8
     assert (manifest.compression.codec, manifest.compression.level) == ("zstd", 3)
-    assert shards.columns == (*fixed_columns(), IDS)
+    assert shards.columns == (*base_columns(), IDS)
 
 
 @pytest.mark.parametrize(

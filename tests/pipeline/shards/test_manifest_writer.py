@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import ManifestError, ShardInfo, base_columns, open_shards, write_manifest, write_shard
 from tests.shard_sets import IDS, TOKENIZER, objective, rows, toy_set
 
 
@@ -27,7 +27,7 @@ def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path
 
 def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
     """Each shard is written alone and leaves its record; the last task merges the records, in any order of writing."""
-    columns = [*fixed_columns(), IDS]
+    columns = [*base_columns(), IDS]
     facts: list[bytes] = []
 
     def write(folder: Path, order: list[int]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.evaluation.metrics import score
 from clozeline.tools.runs.evaluation.unit_sums import value_of
@@ -152,7 +152,7 @@ def compare_runs(
     if len(sets) > 1:
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
     rows = first[0].rows
-    draws = np.random.Generator(np.random.Philox(key=keyed_hash("bootstrap", seed)))
+    draws = np.random.Generator(np.random.Philox(key=hash64("bootstrap", seed)))
     gaps = [_gap(first, second, metric, draws.integers(0, rows, rows)) for _ in range(resamples)]
     values = [[run.value(metric, np.arange(rows)) for run in group] for group in (first, second)]
     return difference_of(values[0], values[1], np.array(gaps), rows)

@@ -12,7 +12,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.evaluation.predictions import predict, set_rows
 from clozeline.tools.runs.evaluation.scores import notes_of, scored_of, scores_of, share_of, unit_of
@@ -38,7 +38,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with publish(path) as temporary:
-        temporary.write_text(json.dumps(sealed(plain), sort_keys=True) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(seal(plain), sort_keys=True) + "\n", encoding="utf-8")
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
@@ -75,7 +75,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
 def _scored(path: Path) -> ScoredRun:
     try:
-        plain = unsealed(parse_json(path.read_bytes()), path)
+        plain = unseal(parse_json(path.read_bytes()), path)
     except (OSError, ValueError) as error:
         reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
         raise IntegrityError(f"{path}: {reason}") from error

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from clozeline.model.build import Model
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.experiments.multirun.comparison import Difference, difference_of
 from clozeline.train.data.stream.collate import Collate
@@ -61,7 +61,7 @@ def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) 
         higher: those of the other variant.
         seed: of the draws of batches.
     """
-    draws = np.random.Generator(np.random.Philox(key=keyed_hash("verdict", seed)))
+    draws = np.random.Generator(np.random.Philox(key=hash64("verdict", seed)))
     rows = len(lower[0])
     times = draws.multinomial(rows, np.full(rows, 1 / rows), _RESAMPLES)  # each batch is drawn, [resamples, batches]
     drawn = [np.mean([np.divide(*(times @ run).T) for run in runs], axis=0) for runs in (higher, lower)]

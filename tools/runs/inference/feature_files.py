@@ -22,7 +22,7 @@ from clozeline.model.layers.pooling import pool
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.token_offsets import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 from clozeline.tools.runs.inference.text_likelihoods import opening, word_spans
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
@@ -121,7 +121,7 @@ def write_features(
             raise ConfigurationError("input: expected a text, got none")
     said = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
     said["hash"] = file_hash(folder / FEATURES)
-    publish_json(folder / MANIFEST, sealed(said))
+    publish_json(folder / MANIFEST, seal(said))
     return said
 
 
@@ -137,7 +137,7 @@ def open_features(folder: Path) -> Features:
     if not path.is_file():
         raise ConfigurationError(f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features")
     try:
-        facts = unsealed(read_json(path) or {}, path, _FORMAT)
+        facts = unseal(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:
         raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
     if not isinstance(facts.get("file"), str):

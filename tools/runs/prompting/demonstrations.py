@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import keyed_hash, mix
+from clozeline.seeding import hash64, mix
 from clozeline.tools.runs.prompting.rows import PromptRow
 
 Selection: TypeAlias = Literal["random", "balanced", "fixed"]
@@ -48,7 +48,7 @@ class Demonstrations:
         if not self._shots:
             return []
         own = 0 if self._selection == "fixed" else row.uid
-        base = np.uint64(keyed_hash("demonstrations", self._seed, self._selection, own))
+        base = np.uint64(hash64("demonstrations", self._seed, self._selection, own))
         drawn = mix(mix(self._uids) ^ base)
         order = np.argsort(drawn, kind="stable")
         order = order[self._uids[order] != np.uint64(row.uid)]

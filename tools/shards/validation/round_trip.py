@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.rows import Ragged, Rows, Sample
-from clozeline.pipeline.shards import ShardSet, feature_columns, fixed_columns
+from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.provenance.objective import stored_objective
 from clozeline.tools.shards.validation.located_rows import LocatedRows
@@ -64,7 +64,7 @@ class RoundTrip:
         self._check_schema(examples)
 
     def _check_schema(self, examples: ShardSet) -> None:
-        expected = [*fixed_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
+        expected = [*base_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
         mine = [(spec.name, spec.arrow_type) for spec in examples.columns]
         if mine != [(spec.name, spec.arrow_type) for spec in expected]:
             names = [f"{spec.name} {spec.arrow_type}" for spec in expected]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import NUMBERED, Cell, Passage, Role, Sheet, Token, View
-from clozeline.report.html_page import escape, page, scrolled, section
+from clozeline.report.html_page import escape, page, scrollable, section
 
 _STYLES: Final[dict[Role, str]] = {
     "plain": "",
@@ -65,7 +65,7 @@ def view_page(view: View) -> str:
             continue
         header = "".join(f"<th>{escape(name)}</th>" for name in part.header)
         rows = "".join(f"<tr>{''.join(f'<td>{_to_html(cell)}</td>' for cell in row)}</tr>" for row in part.rows)
-        parts.append(section(part.title, scrolled(f"<tr>{header}</tr>{rows}")))
+        parts.append(section(part.title, scrollable(f"<tr>{header}</tr>{rows}")))
     legend = " ".join(map(_to_span, view.legend()))
     return page(view.title, [*parts, section("Legend", f"<p class=t>{legend}</p>")], style=_PAGE_STYLE)
 

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT, to_plain, validate
-from clozeline.configuration.redaction import redacted_text
+from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
@@ -23,7 +23,7 @@ from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.sealed_json import sealed, unsealed
+from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, open_phases
@@ -64,7 +64,7 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
     manifest, stored = source.manifest, source.shards.manifest
     assert manifest.objective is not None, "a start refuses a set without an objective"
     return RecordedSet(
-        path=redacted_text(as_url(path) or str(local_path(path).absolute())),
+        path=redact_text(as_url(path) or str(local_path(path).absolute())),
         name=stored.name,
         digest=source.shards.digest,
         checksum=stored.checksum,
@@ -86,7 +86,7 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
         OSError: a file cannot be written.
     """
     sets = _describe_phases(data, phases)
-    publish_json(run / SETS_FILE, sealed({"format": _FORMAT, "sets": to_plain(sets)}))
+    publish_json(run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(sets)}))
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
@@ -112,7 +112,7 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
     if not path.is_file():
         return _describe_phases(data, open_phases(data))
     try:
-        plain = unsealed(read_json(path) or {}, path, _FORMAT)
+        plain = unseal(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
     except (ValueError, ConfigurationError) as error:
         raise IntegrityError(f"{path}: is damaged: {error}; a start of the run writes it again") from error

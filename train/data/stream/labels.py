@@ -15,7 +15,7 @@ from clozeline.errors import IntegrityError
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import ROLES, keyed_hash, mix
+from clozeline.seeding import ROLES, hash64, mix
 from clozeline.train.data.stream.padding import expand_positions, flatten, pad_rows, part_counts, restarting_positions
 from clozeline.train.data.stream.row_buffer import Column
 
@@ -249,7 +249,7 @@ def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tens
         tensors: the batch, with `label_index` in the order of its rows.
     """
     parts = origin.astype(np.uint64)
-    base = np.full(len(parts), keyed_hash("generator", seed, step), np.uint64)
+    base = np.full(len(parts), hash64("generator", seed, step), np.uint64)
     keys = reduce(lambda key, part: mix(key + part), parts.T, base)
     rows = tensors["label_index"].numpy() // tensors["input_ids"].shape[1]
     bits = draw(keys, ROLES, np.bincount(rows, minlength=len(parts))) >> np.uint64(32)

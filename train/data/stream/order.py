@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import keyed_hash
+from clozeline.seeding import hash64
 from clozeline.train.data.stream.permutation import FeistelPermutation, row_permutations
 
 
@@ -137,7 +137,7 @@ class BlockOrder:
 
     def key(self, purpose: str, epoch: int, block: int = 0) -> int:
         """Return the 64-bit key of a choice."""
-        return keyed_hash(*self._place, purpose, epoch, block)
+        return hash64(*self._place, purpose, epoch, block)
 
     def block(self, epoch: int, index: int) -> int:
         """Return the logical block at a place of the epoch's block order; the rest is always last."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clozeline import registry
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, refuse_reserved
+from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, require_content_only
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.rows import Example, Ragged
 from tests.pipeline.corrupt.objectives.runner import corrupt
@@ -30,11 +30,11 @@ def test_the_first_reserved_token_is_named_with_its_row_and_place(rows: list[lis
     ids = Ragged.from_lists(rows, np.uint16)
     wrong = [(row, place, token) for row, one in enumerate(rows) for place, token in enumerate(one) if token < 3]
     if not wrong:
-        refuse_reserved(ids, special, "toy")
+        require_content_only(ids, special, "toy")
         return
     row, place, token = wrong[0]
     with pytest.raises(ValueError, match=rf"^toy: row {row} holds the reserved id {token} at {place}; expected"):
-        refuse_reserved(ids, special, "toy")
+        require_content_only(ids, special, "toy")
 
 
 @pytest.mark.parametrize("head", HEADS)

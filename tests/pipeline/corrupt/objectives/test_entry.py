@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, side_by_side
+from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, inline_options
 from tests.pipeline.corruption_cases import WORDS
 
 
@@ -24,7 +24,7 @@ class Weighted(NamedObjective):
 class Entries:
     """A configuration that holds such entries."""
 
-    entries: list[Annotated[Weighted, side_by_side(Weighted)]]
+    entries: list[Annotated[Weighted, inline_options(Weighted)]]
 
 
 def entry(value: Any) -> Weighted:

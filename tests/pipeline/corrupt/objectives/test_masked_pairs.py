@@ -46,7 +46,7 @@ class Halves(MaskedPair):
 
 def halves(**options: float) -> Halves:
     objective = Halves(MaskedPairOptions(max_length=600, **options), WORDS, "halves")
-    objective.grouping = objective.grouped("document", 597)
+    objective.grouping = objective.make_grouping("document", 597)
     return objective
 
 
@@ -80,7 +80,7 @@ def test_labels_chosen_without_looking_at_the_tokens_are_those_chosen_by_looking
     starts = (np.cumsum(lengths.reshape(-1)) - lengths.reshape(-1)).reshape(-1, 2)
     keys = np.arange(1, 1 + len(sizes), dtype=np.uint64) * np.uint64(2 * seed + 1)
     pairs = Pairs((pool,), starts, lengths, {})
-    rows = objective._framed_pairs(pairs)
+    rows = objective._join_pairs(pairs)
     short, looking = objective.select(keys, rows, pairs), choose_tokens(keys, rows, objective.special, objective.budget)
     assert short.values.tolist() == looking.values.tolist()
     assert short.offsets.tolist() == looking.offsets.tolist()

@@ -11,9 +11,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
-    labels_put_back,
     mask_tokens,
     maskable_tokens,
+    restore_labels,
 )
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.rows import Ragged
@@ -65,7 +65,7 @@ def test_masking_and_putting_back_are_inverse(data: st.DataObject) -> None:
         hidden = columns["input_ids"][row].tolist()
         assert hidden == [token + 100 * (place in places) for place, token in enumerate(ids)]
         example = example_of(**{name: column[row].tolist() for name, column in columns.items()})
-        assert labels_put_back(example).tolist() == ids
+        assert restore_labels(example).tolist() == ids
         assert example["input_ids"].tolist() == hidden, "the example stays as it is"
 
 

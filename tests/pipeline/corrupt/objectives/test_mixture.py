@@ -136,7 +136,7 @@ def test_unilm_has_pairs_in_two_of_its_modes() -> None:
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
     framing = np.where(part < 2, 3, 2).sum()
     given = len(rows.columns["ids"].values) + len(rows.columns["partner_ids"].values)
-    assert objective.unused(rows, examples) == given - len(columns["input_ids"].values) + framing
+    assert objective.count_unused_tokens(rows, examples) == given - len(columns["input_ids"].values) + framing
 
 
 def test_heads_are_those_of_all_parts_whichever_comes_first() -> None:

@@ -95,7 +95,7 @@ def test_a_short_partner_cuts_both_labels() -> None:
     assert {tuple(unmasked(one)) for one in examples} == {
         tuple(frame(RAIN, UMBRELLA[:2])), tuple(frame(RAIN, APPLES[:2]))
     }  # fmt: skip
-    assert objective.unused(rows, examples) == 50 * (9 + 2 - 6)
+    assert objective.count_unused_tokens(rows, examples) == 50 * (9 + 2 - 6)
 
 
 def test_reasons() -> None:
@@ -161,4 +161,4 @@ def test_a_prefix_pair_needs_no_partner_and_has_no_label() -> None:
     rows = window([RAIN, UMBRELLA], WORDS)
     assert reasons(objective, rows) == ["none"]
     rows = window([RAIN, UMBRELLA], WORDS, 3, partner=APPLES)
-    assert objective.unused(rows, corrupt(objective, rows)) == 3 * len(APPLES)
+    assert objective.count_unused_tokens(rows, corrupt(objective, rows)) == 3 * len(APPLES)

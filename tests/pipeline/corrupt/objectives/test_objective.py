@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clozeline import registry
-from clozeline.configuration.config import former_names, renamed_keys
+from clozeline.configuration.config import former_names, iter_renamed_keys
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from tests.pipeline.corruption_cases import WORDS
@@ -22,7 +22,7 @@ def recorded(name: str, options: dict[str, Any]) -> Any:
 RENAMED = [
     (name, old, new)
     for name in registry.names("clozeline.pipeline.corrupt.objectives")
-    for old, new in renamed_keys(registry.find("clozeline.pipeline.corrupt.objectives", name).Options)
+    for old, new in iter_renamed_keys(registry.find("clozeline.pipeline.corrupt.objectives", name).Options)
     if "." not in old
 ]
 

@@ -54,4 +54,4 @@ def test_unused_tokens() -> None:
     rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
     examples = corrupt(objective, rows, np.arange(20))
     pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
-    assert objective.unused(rows, examples) == int((10 - pairs).sum()) > 0
+    assert objective.count_unused_tokens(rows, examples) == int((10 - pairs).sum()) > 0

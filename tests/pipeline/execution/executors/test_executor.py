@@ -24,10 +24,10 @@ class Counting:
         self.runs.append(unit)
         self.results.add(unit)
 
-    def done(self, unit: int) -> bool:
+    def has_result(self, unit: int) -> bool:
         return unit in self.results
 
-    def started(self, unit: int) -> bool:
+    def has_started(self, unit: int) -> bool:
         return False
 
     def give_up(self, unit: int, reason: str) -> None: ...
@@ -49,7 +49,7 @@ def test_each_unit_without_a_result_runs_once_in_its_task(
         assert [deal.task_of(unit) for unit in ran] == [rank] * len(ran)
         assert ran == [unit for unit in units if unit in ran], "in their order"
     assert sorted(step.runs) == sorted(set(units) - done)
-    assert deal.finished()
+    assert deal.is_complete()
     sizes = [sum(deal.task_of(unit) == rank for unit in units) for rank in range(tasks)]
     assert max(sizes) - min(sizes) <= 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.command import guarded
+from clozeline.command import run_command
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
 from clozeline.pipeline.execution.progress import Progress
@@ -106,7 +106,7 @@ def test_a_driver_that_stops_cancels_its_job_and_one_that_was_killed_does_so_at_
 
     with monkeypatch.context() as patch:
         patch.setattr("clozeline.pipeline.execution.executors.slurm.Slurm._wait", interrupted)
-        assert guarded(lambda: execute(tmp_path / "slurm") and 0) == 130
+        assert run_command(lambda: execute(tmp_path / "slurm") and 0) == 130
     assert "scancel 1 2" in (cluster / "calls").read_text()
     for job in (1, 2):
         (cluster / f"{job}.states").unlink()  # as if scancel had never come: the job of a driver that was killed

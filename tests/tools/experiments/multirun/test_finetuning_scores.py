@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     comparison_lines,
     matrix_lines,
@@ -82,7 +82,7 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
 def test_a_changed_digit_of_a_score_is_named(tmp_path: Path) -> None:
     write(tmp_path, 0, ANSWERS)
     path = tmp_path / "scores" / "seed-0.json"
-    path.write_text(json.dumps(sealed(json.loads(path.read_text()))), encoding="utf-8")
+    path.write_text(json.dumps(seal(json.loads(path.read_text()))), encoding="utf-8")
     assert len(read_scored(tmp_path)) == 1
     path.write_text(path.read_text().replace('"n": 4', '"n": 5'), encoding="utf-8")
     with pytest.raises(IntegrityError, match=r"seed-0.json: is damaged \(checksum.*; remove it, and the same command"):

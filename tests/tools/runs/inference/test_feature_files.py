@@ -14,7 +14,7 @@ import torch
 import clozeline.model.features
 import clozeline.tools.runs.inference.feature_files
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
-from clozeline.sealed_json import sealed
+from clozeline.sealed_json import seal
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
@@ -154,7 +154,7 @@ def test_damaged_files(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> No
     with pytest.raises(IntegrityError, match=r"features\.json: is damaged: expected the name of a file"):
         open_features(tmp_path)
     plain = {name: value for name, value in json.loads(text).items() if name != "checksum"}
-    manifest.write_text(json.dumps(sealed(plain | {"format": 2})), encoding="utf-8")
+    manifest.write_text(json.dumps(seal(plain | {"format": 2})), encoding="utf-8")
     with pytest.raises(NewerFormatError, match="format 2 of a newer version"):
         open_features(tmp_path)
     manifest.write_text(text, encoding="utf-8")
