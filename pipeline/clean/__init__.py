@@ -1,1 +1,1 @@
-"""The stage `clean`: read, extract, normalize, identify the language, filter, write."""
+"""The stage `clean`: read, extract, normalize, identify the language, filter."""

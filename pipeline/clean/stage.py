@@ -29,24 +29,24 @@ ChosenFilter = Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SourceConfig:
-    """Keys that replace those of `clean` for one source."""
+    """Settings of one source, which replace those of `clean`."""
 
     extractor: ChosenExtractor | None = None
-    """extractor of this source's pages"""
+    """extractor for the pages of this source"""
     language: Literal["same"] | ChosenLanguage | None = "same"
     """language identifier of this source; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] | None = None
-    """filters of this source; [] filters nothing; pairs of aligned texts are filtered by these alone"""
+    """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class CleanConfig:
-    """The steps from raw records to documents."""
+    """Steps from raw records to documents."""
 
     extractor: ChosenExtractor = field(
         default_factory=lambda: choose("clozeline.pipeline.clean.extractors", "resiliparse")
     )
-    """extractor that takes the text out of HTML"""
+    """extractor of text from HTML"""
     language: ChosenLanguage | None = field(
         default_factory=lambda: choose("clozeline.pipeline.clean.languages", "py3langid")
     )
@@ -57,11 +57,11 @@ class CleanConfig:
             for name in ("gopher_quality", "c4_quality", "gopher_repetition")
         ]
     )
-    """filters in their order; the first that objects gives the reason"""
+    """filters, applied in this order; the first that rejects gives the reason"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
-    """by the inputs' `source` label: keys that replace those above"""
+    """settings by the `source` label of the inputs, which replace those above"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """share of rejections that show the beginning of the text, 0 to 1"""
+    """fraction of rejections that store the start of the text, 0 to 1"""
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
@@ -81,9 +81,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
 
     def mistakes(self) -> Iterator[str]:
-        """Name languages to keep that the identifier does not know: all documents would be rejected."""
-        named = {f"clean.sources.{label}.language": source.language for label, source in self.config.sources.items()}
-        for key, chosen in {"clean.language": self.config.language, **named}.items():
+        """Report languages to keep that the identifier does not know: every document would be rejected."""
+        by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
+        for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Chosen) and chosen.options.keep:
                 known = chosen.build().languages()
                 for code in sorted(set(chosen.options.keep) - known):
@@ -91,20 +91,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
 
     def version(self) -> int:
-        """Sum of the versions of everything that decides a document's text, or whether it is kept."""
-        readers = [
-            find("clozeline.pipeline.ingest.readers", name) for name in {planned.reader for planned in self.plan.ranges}
-        ]
-        steps = [source for _, source in sorted(self._sources().items())]
-        chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
-        versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
-        return _CLEAN_VERSION + NORMALIZE_VERSION + int(sum(versions))
+        """Return the sum of the versions of everything that decides the text of documents or whether they are kept."""
+        readers = {planned.reader for planned in self.plan.ranges}
+        algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
+        for source in self._source_steps().values():
+            chosen = (source.extractor, source.language, *source.filters)
+            algorithms += [step.type for step in chosen if step is not None]
+        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        """Return the one pass, from reading to writing."""
+        """Return the single pass, from reading to writing."""
         work = CleanUnits(
             planned=self.plan.units,
-            sources=self._sources(),
+            sources=self._source_steps(),
             corpus=self.recipe.corpus,
             seed=self.recipe.seed,
             limits=self.recipe.limits,
@@ -113,21 +112,20 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
         return [work]
 
-    def _sources(self) -> dict[str, SourceSteps]:
-        labels = {planned.source_group for planned in self.plan.ranges}
-        return {label: self._steps(label) for label in sorted(labels)}
-
-    def _steps(self, label: str) -> SourceSteps:
-        source = self.config.sources.get(label, SourceConfig())
-        return SourceSteps(
-            extractor=source.extractor or self.config.extractor,
-            language=self.config.language if source.language == "same" else source.language,
-            filters=self.config.filters if source.filters is None else source.filters,
-            pair_filters=source.filters or [],
-        )
+    def _source_steps(self) -> dict[str, SourceSteps]:
+        steps = {}
+        for label in sorted({planned.source_group for planned in self.plan.ranges}):
+            source = self.config.sources.get(label, SourceConfig())
+            steps[label] = SourceSteps(
+                extractor=source.extractor or self.config.extractor,
+                language=self.config.language if source.language == "same" else source.language,
+                filters=self.config.filters if source.filters is None else source.filters,
+                pair_filters=source.filters or [],
+            )
+        return steps
 
     def row(self, counts: CleanCounts) -> Row:
-        """Show documents, and the reasons why records and documents were left out."""
+        """Show documents, and the reasons why records and documents were dropped."""
         without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
@@ -139,40 +137,34 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out)
 
     def nothing_left(self, counts: CleanCounts) -> ClozelineError:
-        """Return an error that tells records without text from documents that were rejected."""
+        """Return an error that says whether no record was found, none had a text, or all were rejected."""
         if counts.get("documents_in", 0):
             return super().nothing_left(counts)
         if lacks := counts.get("text_lacks"):
             return ConfigurationError(
                 f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Name the key that holds it: "
-                "input.text_key=KEY on the command line, or `text_key: KEY` beside the path of the input"
+                "input.text_key=KEY on the command line, or `text_key: KEY` next to the path of the input"
             )
-        first = "".join(f"; {one}" for one in list(counts.get("first_records", {}))[:3])
+        first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
             f"clean: no document was found in the input (the table above says what was){first}; check the files, and "
-            "name their reader: `reader: NAME` beside the path of the input"
+            "name their reader: `reader: NAME` next to the path of the input"
         )
 
     def check(self, counts: CleanCounts) -> None:
         """Check that no record, document or character is lost or counted twice."""
-        ignored, malformed = sum(counts.get("ignored", {}).values()), sum(counts.get("malformed", {}).values())
-        rejected = sum(counts.get("rejected", {}).values())
-        documents_in = counts.get("documents_in", 0)
-        require_equal(self.name, "records_in", counts.get("records_in", 0), "ignored + malformed + documents_in",
-                      ignored + malformed + documents_in)  # fmt: skip
-        require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
-                      counts.get("documents_out", 0) + rejected)  # fmt: skip
+        records, documents = counts.get("records_in", 0), counts.get("documents_in", 0)
+        other = sum(counts.get("ignored", {}).values()) + sum(counts.get("malformed", {}).values())
+        require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
+        finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
+        require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
+        # bytes and records of the files; units of older versions do not count them
+        decoded = counts.get("bytes_decoded", 0) + sum(counts.get("bytes_undecoded", {}).values())
+        decoded -= counts.get("bytes_read_twice", 0)
+        require_equal(self.name, "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)
+        content = counts.get("content_kept", 0) + sum(counts.get("content_skipped", {}).values())
+        require_equal(self.name, "content_bytes", counts.get("content_bytes", 0), "content kept + skipped", content)
+        require_equal(self.name, "records_found", counts.get("records_found", 0), "records_given",
+                      counts.get("records_given", 0))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
-        _check_bytes(counts)
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-
-
-def _check_bytes(counts: CleanCounts) -> None:
-    """Check the bytes and records of the files; units that an older version made do not count them."""
-    undecoded, skipped = counts.get("bytes_undecoded", {}), counts.get("content_skipped", {})
-    decoded = counts.get("bytes_decoded", 0) + sum(undecoded.values()) - counts.get("bytes_read_twice", 0)
-    require_equal("clean", "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)
-    taken = counts.get("content_kept", 0) + sum(skipped.values())
-    require_equal("clean", "content_bytes", counts.get("content_bytes", 0), "content kept + skipped", taken)
-    require_equal("clean", "records_found", counts.get("records_found", 0), "records_given",
-                  counts.get("records_given", 0))  # fmt: skip

@@ -1,4 +1,4 @@
-"""One document through the steps of cleaning: length, normal form, language, filters."""
+"""Clean one document: limit its length, normalize it, identify the language, apply the filters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import xxhash
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
-from clozeline.pipeline.clean.unit_counts import UnitCounts, characters_of
+from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -18,10 +18,10 @@ from clozeline.registry import Chosen
 
 
 class Steps:
-    """The steps of one source, built once a unit. Each returns the document for the next step, or None once rejected.
+    """The cleaning steps of one source, built once per unit.
 
-    A pair of aligned texts has both sides normalized; its languages are those of the configuration, and only filters
-    that are named for its source look at its text.
+    Both sides of a pair of aligned texts are normalized; their languages come from the configuration, and only filters
+    named for the source see the text.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Steps:
         tally: UnitCounts,
     ) -> None:
         self._identifier: LanguageIdentifier | None = None if language is None else language.build()
-        self._wanted: LanguageOptions | None = None if language is None else language.options
+        self._language: LanguageOptions | None = None if language is None else language.options
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in filters]
         self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in pair_filters]
         self._text_chars = text_chars
@@ -44,73 +44,59 @@ class Steps:
     def clean(
         self, document: Document, given_language: str | None, target_language: str | None = None
     ) -> Document | None:
-        """Return the finished document, or None where it was rejected.
+        """Return the finished document, or None if it was rejected.
 
         Args:
             document: with the text as read or extracted.
-            given_language: the language that the input's configuration states; it is not identified then.
+            given_language: the language stated in the input's configuration, which is then not identified.
             target_language: the same for the other side of a pair.
         """
-        self._tally.add({"characters_in": characters_of(document)})
-        normal = self._normalized(document)
-        if normal is not None and normal.target_text is not None:
-            normal = self._with_other_side(normal)
+        self._tally.add({"characters_in": count_characters(document)})
+        is_pair = document.target_text is not None
+        empty = "empty_side" if is_pair else "empty"
+        if (text := self._normalize(document, document.text, empty)) is None:
+            return None
+        document = document.having(text=text)
+        if is_pair:
+            if (target := self._normalize(document, document.target_text or "", empty, "other side: ")) is None:
+                return None
+            document = document.having(target_text=target, target_language=target_language or "und")
             given_language = given_language or "und"
-        named = None if normal is None else self._named(normal, given_language)
-        if named is not None and named.target_text is not None:
-            named = named.having(target_language=target_language or "und")
-        return None if named is None else self._filtered(named)
+        identified = self._identify_language(document, given_language)
+        return None if identified is None else self._apply_filters(identified)
 
-    def _normalized(self, document: Document) -> Document | None:
-        raw = document.text
+    def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
-            self._tally.reject(document, "limits", "too_long", f"{len(raw)} characters > {self._text_chars}")
+            self._tally.reject(document, "limits", "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
         text = normalize(raw)
         if controls := count_control_characters(raw):
             self._tally.add({"repairs": {"control_characters": controls}})
-        self._tally.removed("normalise", len(raw) - len(text))
-        document = document.having(text=text)
+        self._tally.count_removed("normalise", len(raw) - len(text))
         if not text:
-            self._tally.reject(document, "normalise", "empty" if document.target_text is None else "empty_side")
+            # the counts of removed characters must see the document without the side that is gone
+            shown = document.having(target_text=text) if side else document.having(text=text)
+            self._tally.reject(shown, "normalise", empty)
             return None
-        return document
+        return text
 
-    def _with_other_side(self, document: Document) -> Document | None:
-        raw = document.target_text or ""
-        if len(raw) > self._text_chars:
-            detail = f"other side: {len(raw)} characters > {self._text_chars}"
-            self._tally.reject(document, "limits", "too_long", detail)
-            return None
-        target = normalize(raw)
-        if controls := count_control_characters(raw):
-            self._tally.add({"repairs": {"control_characters": controls}})
-        self._tally.removed("normalise", len(raw) - len(target))
-        document = document.having(target_text=target)
-        if not target:
-            self._tally.reject(document, "normalise", "empty_side")
-            return None
-        return document
-
-    def _named(self, document: Document, given: str | None) -> Document | None:
-        if given is not None:
-            return document.having(language=given, language_score=1.0)
-        if self._identifier is None or self._wanted is None:
+    def _identify_language(self, document: Document, given_language: str | None) -> Document | None:
+        if given_language is not None:
+            return document.having(language=given_language, language_score=1.0)
+        if self._identifier is None or self._language is None:
             return document
         language, score = self._identifier.identify(document.text)
         document = document.having(language=language, language_score=score)
-        if not self._wanted.keep:
-            return document
-        if language not in self._wanted.keep:
+        if self._language.keep and language not in self._language.keep:
             self._tally.reject(document, "language", "language", language)
             return None
-        if score < self._wanted.threshold:
-            detail = f"{language} {score:.3f} < {self._wanted.threshold}"
+        if self._language.keep and score < self._language.threshold:
+            detail = f"{language} {score:.3f} < {self._language.threshold}"
             self._tally.reject(document, "language", "language_score", detail)
             return None
         return document
 
-    def _filtered(self, document: Document) -> Document | None:
+    def _apply_filters(self, document: Document) -> Document | None:
         statistics = TextStatistics(document.text)
         for name, step in self._filters if document.target_text is None else self._pair_filters:
             verdict = step.judge(statistics, document.language)
@@ -118,28 +104,19 @@ class Steps:
                 self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None
             if verdict.text is not None:
-                self._tally.removed(name, len(document.text) - len(verdict.text))
+                self._tally.count_removed(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)
                 document = document.having(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
-        return document.having(
-            content_hash=xxhash.xxh3_128_digest(_content(document)),
-            n_chars=len(document.text),
-            n_words=statistics.words,
-        )
+        # the content hash covers the text, or both sides of a pair
+        sides = [document.text] if document.target_text is None else [document.text, document.target_text]
+        digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
+        return document.having(content_hash=digest, n_chars=len(document.text), n_words=statistics.words)
 
 
-def _content(document: Document) -> bytes:
-    """Return the bytes that the content hash covers: the text, or both sides of a pair."""
-    text = document.text.encode()
-    return text if document.target_text is None else text + b"\0" + document.target_text.encode()
-
-
-def host_of(url: str | None) -> str | None:
-    """Return the host name of an address in lower case, without port; None where it has none."""
-    if url is None:
-        return None
+def parse_host(url: str | None) -> str | None:
+    """Return the host name of a URL in lower case, without port; None if there is none."""
     try:
-        return urlsplit(url).hostname
+        return None if url is None else urlsplit(url).hostname
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""The one pass of `clean`: from an input range to its documents and rejections."""
+"""The pass of `clean`: turn input ranges into documents and rejections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
-from clozeline.pipeline.clean.steps import Steps, host_of
+from clozeline.pipeline.clean.steps import Steps, parse_host
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.input_changes import other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
@@ -31,7 +31,7 @@ _FALLBACK: Final = "extract_fallback"
 
 @dataclass(frozen=True)
 class SourceSteps:
-    """Steps for the documents of one source."""
+    """Algorithms chosen for one source."""
 
     extractor: Chosen
     language: Chosen | None
@@ -41,7 +41,7 @@ class SourceSteps:
 
 @dataclass
 class CleanUnits(Pass[CleanCounts]):
-    """Documents and rejections of each unit of the plan, which is one range of a file or several small files."""
+    """Per unit of the plan, one range of a file or several small files: write documents and rejections."""
 
     planned: Sequence[Sequence[PlannedRange]]
     sources: dict[str, SourceSteps]
@@ -61,19 +61,19 @@ class CleanUnits(Pass[CleanCounts]):
 
         Raises:
             StorageError: the input is missing, changed while it was read, or is truncated under `truncated: fail`.
-            IntegrityError: the documents or rejections written are not those counted.
+            IntegrityError: the counts do not match what was written.
         """
         tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}
-            ranges = (self._documents(planned, _present(planned), tally, steps) for planned in self.planned[unit])
+            ranges = (self._clean_range(planned, tally, steps) for planned in self.planned[unit])
             documents = write_documents(temporary, chain.from_iterable(ranges))
         require_equal(f"clean: unit {unit}", "documents_out", tally.counts["documents_out"], "documents written",
                       documents)  # fmt: skip
         for planned in self.planned[unit]:
             name = range_name(planned.source, planned.start, planned.end)
-            output.inputs[name] = range_hash(_present(planned), planned.start, planned.end)
-            for option, path in _others(planned).items():
+            output.inputs[name] = range_hash(_find_input(planned), planned.start, planned.end)
+            for option, path in _companion_files(planned).items():
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(planned.source, option), 0, size)] = range_hash(path, 0, size)
         output.edits = tally.edits
@@ -83,17 +83,20 @@ class CleanUnits(Pass[CleanCounts]):
                       rejections)  # fmt: skip
         return tally.counts
 
-    def _documents(
-        self, planned: PlannedRange, path: Path, tally: UnitCounts, built: dict[str, Steps]
+    def _clean_range(
+        self, planned: PlannedRange, tally: UnitCounts, steps_by_source: dict[str, Steps]
     ) -> Iterator[Document]:
-        before = {one: _state(one) for one in (path, *_others(planned).values())}
+        path = _find_input(planned)
+        files = (path, *_companion_files(planned).values())
+        before = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
-        if planned.source_group not in built:
-            made = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
-            built[planned.source_group] = made
-        steps = built[planned.source_group]
-        reader = _reader(planned.reader, entry, self.limits)
+        steps = steps_by_source.get(planned.source_group)
+        if steps is None:
+            steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
+            steps_by_source[planned.source_group] = steps
+        options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
+        reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)
         tally.open(planned.source, reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
         tally.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
@@ -101,83 +104,61 @@ class CleanUnits(Pass[CleanCounts]):
             return
         account = Account()
         items = reader.read(path, planned.start, planned.end, account)
-        for record in self._extracted(items, source, planned, tally):
+        for record in self._extract(items, source, planned, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
                 tally.keep(kept)
                 yield kept
-        for one, state in before.items():
-            if _state(one) != state:
-                raise StorageError(f"{one}: changed while it was read ({state[0]} bytes before): run again later")
+        for file, (size, changed_ns) in before.items():
+            if (file.stat().st_size, file.stat().st_mtime_ns) != (size, changed_ns):
+                raise StorageError(f"{file}: changed while it was read ({size} bytes before): run again later")
         if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
         owned = reader.first(path, planned.end) - reader.first(path, planned.start)
-        tally.settle(planned.source, owned, account)
+        tally.close(planned.source, owned, account)
 
-    def _extracted(
+    def _extract(
         self, items: Iterator[Item], source: SourceSteps, planned: PlannedRange, tally: UnitCounts
     ) -> Iterator[Document]:
         """Yield documents with their text, in order; pages go to the extractor in batches."""
-        for batch in _batches(items, tally):
+        for batch in _collect_batches(items, tally):
             pages = [record.text for record in batch if record.markup]
             answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
             for record in batch:
-                document = self._document(record, planned)
-                taken = record.length if record.span is None else record.span
-                tally.enter(document.uid, planned.source, record.locator, taken)
+                document = Document(
+                    uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
+                    text=record.text, target_text=record.target_text,
+                    source=planned.source, source_group=planned.source_group,
+                    offset=record.locator, length=record.length,
+                    url=record.url, host=parse_host(record.url), date=record.date,
+                    flags=record.flags, extra=record.extra,
+                )  # fmt: skip
+                content_bytes = record.length if record.span is None else record.span
+                tally.add_document(document.uid, planned.source, record.locator, content_bytes)
                 if not record.markup:
                     yield document
                     continue
                 answer = next(answers)
                 if answer.reason is None:
-                    if answer.again:
+                    if answer.lenient:
                         tally.count(Counted("note", _FALLBACK))
                     yield document.having(text=answer.text)
                 else:
                     tally.reject(document.having(text=""), "extraction", answer.reason)
 
-    def _document(self, record: RawRecord, planned: PlannedRange) -> Document:
-        return Document(
-            uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
-            text=record.text,
-            target_text=record.target_text,
-            source=planned.source,
-            source_group=planned.source_group,
-            offset=record.locator,
-            length=record.length,
-            url=record.url,
-            host=host_of(record.url),
-            date=record.date,
-            flags=record.flags,
-            extra=record.extra,
-        )
 
-
-def _present(planned: PlannedRange) -> Path:
+def _find_input(planned: PlannedRange) -> Path:
     if planned.path is None or not planned.path.is_file():
         raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
     return planned.path
 
 
-def _others(planned: PlannedRange) -> dict[str, Path]:
+def _companion_files(planned: PlannedRange) -> dict[str, Path]:
     return {} if planned.entry is None else other_files(planned.reader, planned.entry.options)
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Return size and time of the last change of a file."""
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns
-
-
-def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
-    """Return the reader with those of the entry's options that it has."""
-    options = options_of(name, entry.options)
-    reader: Reader = choose("clozeline.pipeline.ingest.readers", {"name": name, **options}).build(limits)
-    return reader
-
-
-def _batches(items: Iterator[Item], tally: UnitCounts) -> Iterator[list[RawRecord]]:
-    """Yield records in batches that fill one message to the extractor; count the other items."""
+def _collect_batches(items: Iterator[Item], tally: UnitCounts) -> Iterator[list[RawRecord]]:
+    """Yield records in batches that fill one message to the extractor; count all other items."""
     batch: list[RawRecord] = []
     characters = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""The account of one unit: every record is ignored, malformed, or a document; every document is kept or rejected."""
+"""Counts of a unit of `clean`: each record is ignored, malformed or a document; each document is kept or rejected."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.readers import Counted
 
-_DISTINCT: Final = 20
-"""Sets of keys that a unit names."""
+_DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
 
 
-def characters_of(document: Document) -> int:
-    """Return the characters of a document, or of both sides of a pair."""
+def count_characters(document: Document) -> int:
+    """Count the characters of a document, or of both sides of a pair."""
     return len(document.text) + len(document.target_text or "")
 
 
 class CleanCounts(Counts, total=False):
-    """Counts of units of `clean`; `dict` values are by reason, step, rule or language."""
+    """Counts of a unit of `clean`; dicts are by reason, step, rule or language."""
 
     bytes_in: int
     """bytes of the input ranges"""
@@ -35,34 +34,34 @@ class CleanCounts(Counts, total=False):
     bytes_undecoded: dict[str, int]
     """bytes of the files that could not be decoded"""
     bytes_read_twice: int
-    """bytes that records of two ranges claim"""
+    """bytes claimed by records of two ranges"""
     content_bytes: int
-    """bytes after decompression, ends of lines between records left out"""
+    """bytes after decompression, without line ends between records"""
     content_kept: int
-    """bytes of the content in records that are documents"""
+    """content bytes of records that are documents"""
     content_skipped: dict[str, int]
-    """bytes of the content in other records, and between records"""
+    """content bytes of other records, and between records"""
     text_lacks: dict[str, int]
-    """records without a text, and tables without its column, by the keys that they have; `no_text`, `text_type` and
-    `schema` of `malformed` together"""
+    """records without a text and tables without a text column (`no_text`, `text_type` and `schema` of `malformed`),
+    by the keys they have"""
     first_records: dict[str, int]
     """files whose first record is malformed, by what is wrong"""
     without_records: dict[str, int]
-    """bytes of the files in which no record was found, by source"""
+    """bytes of input files without any record, per source"""
     records_found: int
-    """records that the format layer found"""
+    """records found by the format layer"""
     records_given: int
-    """records that the reader gave"""
+    """records yielded by the reader"""
     records_in: int
-    """records given: ignored, malformed or a document"""
+    """records that are ignored, malformed or a document"""
     ignored: dict[str, int]
     malformed: dict[str, int]
     notes: dict[str, int]
     """events that are not records, such as an empty file"""
     by_source: dict[str, dict[str, int]]
-    """malformed records and notes of each file that has any"""
+    """malformed records and notes, per file"""
     rejected: dict[str, int]
-    """documents left out"""
+    """rejected documents"""
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]
@@ -83,7 +82,7 @@ def _zeros(malformed: Iterable[str], rejected: Iterable[str]) -> CleanCounts:
 
 @dataclass
 class UnitCounts:
-    """Counts and rejections of a unit. Characters are counted from the text that a reader or extractor gave."""
+    """Counts and rejections of a unit; characters are those of the text as read or extracted."""
 
     seed: int
     keep_text: float
@@ -92,17 +91,17 @@ class UnitCounts:
     edits: EditSamples = field(default_factory=dict)
     _uids: set[bytes] = field(default_factory=set)
     _source: str = ""
-    _given: int = 0
-    _taken: int = 0
+    _records: int = 0
+    _content_bytes: int = 0
 
     def open(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
-        """Begin a file with a zero for everything that can happen, so that reports can say what did not."""
+        """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
         self._source = source
         self.add(_zeros(malformed, rejected))
 
     @property
     def events(self) -> Mapping[str, int]:
-        """Malformed records and notes of the file that was opened last, by reason."""
+        """Malformed records and notes of the current file, by reason."""
         return self.counts["by_source"].get(self._source, {})
 
     def add(self, more: CleanCounts) -> None:
@@ -110,14 +109,14 @@ class UnitCounts:
         add_counts(self.counts, more)
 
     def count(self, counted: Counted) -> None:
-        """Count a record that gave no document, or a note, which is not about a record."""
-        one = {counted.reason: 1}
+        """Count a record without a document, or a note, which is not about a record."""
+        reason = {counted.reason: 1}
         if counted.group == "note":
-            self.add({"notes": one, "by_source": {self._source: one}})
+            self.add({"notes": reason, "by_source": {self._source: reason}})
         elif counted.group == "ignored":
-            self.add({"ignored": one, "records_in": 1})
+            self.add({"ignored": reason, "records_in": 1})
         else:
-            self.add({"malformed": one, "records_in": 1, "by_source": {self._source: one}})
+            self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
         if counted.lacks:
             known = self.counts.get("text_lacks", {})
             lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"
@@ -125,26 +124,26 @@ class UnitCounts:
         known = self.counts.get("first_records", {})
         if counted.detail and len(known) < _DISTINCT:
             self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
-        self._given += counted.group != "note"
-        self._taken += counted.bytes
+        self._records += counted.group != "note"
+        self._content_bytes += counted.bytes
         if counted.bytes:
             self.add({"content_skipped": {counted.reason: counted.bytes}})
 
-    def enter(self, uid: bytes, source: str, locator: int, taken: int = 0) -> None:
-        """Count a record that is a document; it takes `taken` bytes of the content.
+    def add_document(self, uid: bytes, source: str, locator: int, content_bytes: int = 0) -> None:
+        """Count a record that is a document.
 
         Raises:
-            IntegrityError: another document of the unit has its uid.
+            IntegrityError: another document of the unit has the same uid.
         """
         if uid in self._uids:
             raise IntegrityError(f"{source}: two documents have the uid {uid.hex()}, the second at {locator}")
         self._uids.add(uid)
-        self._given += 1
-        self._taken += taken
-        self.add({"records_in": 1, "documents_in": 1, "content_kept": taken})
+        self._records += 1
+        self._content_bytes += content_bytes
+        self.add({"records_in": 1, "documents_in": 1, "content_kept": content_bytes})
 
-    def settle(self, source: str, owned: int, account: Account) -> None:
-        """Compare what was counted since the last call with what the format layer found in a range of a file.
+    def close(self, source: str, owned: int, account: Account) -> None:
+        """Compare the counts of a range of a file with what the format layer found.
 
         Args:
             source: the file.
@@ -154,44 +153,45 @@ class UnitCounts:
         Raises:
             IntegrityError: bytes or records are lost, or counted twice.
         """
-        place = f"clean: {source}"
+        where = f"clean: {source}"
         content = account.content - account.separators
         decoded = account.decoded + sum(account.undecoded.values()) - account.read_twice
-        require_equal(place, "bytes of the file", owned + account.beside, "bytes decoded + undecoded", decoded)
-        require_equal(place, "bytes of content", content, "bytes of records + skipped", self._taken)
-        require_equal(place, "records found", account.records, "records given by the reader", self._given)
+        require_equal(where, "bytes of the file", owned + account.companion, "bytes decoded + undecoded", decoded)
+        require_equal(where, "bytes of content", content, "bytes of records + skipped", self._content_bytes)
+        require_equal(where, "records found", account.records, "records given by the reader", self._records)
         if owned and not account.records:
             self.add({"without_records": {source: owned}})
         self.add({
-            "bytes_owned": owned + account.beside, "bytes_decoded": account.decoded,
+            "bytes_owned": owned + account.companion, "bytes_decoded": account.decoded,
             "bytes_read_twice": account.read_twice, "content_bytes": content,
-            "records_found": account.records, "records_given": self._given,
+            "records_found": account.records, "records_given": self._records,
         })  # fmt: skip
         if account.undecoded:
             self.add({"bytes_undecoded": account.undecoded})
-        self._given = self._taken = 0
+        self._records = self._content_bytes = 0
 
-    def removed(self, step: str, characters: int) -> None:
-        """Count characters that a step took out of a text; normalisation may also add some."""
+    def count_removed(self, step: str, characters: int) -> None:
+        """Count characters that a step removed; negative if it added some, as normalization may."""
         self.add({"characters_removed": {step: characters}})
 
     def edit(self, document: Document, name: str, verdict: Verdict) -> None:
-        """Count what a filter took out of a document's text, and keep samples of it."""
+        """Count what a filter removed from a document, and keep samples."""
         self.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
         origin = document.url or f"{document.source} at {document.offset:,}"
         for rule, (before, after) in verdict.edits.items():
             add_edit(self.edits, f"{name}.{rule}", document.uid, origin, before, after)
 
     def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
-        """Record a document that is left out, with the text it had at that step."""
-        rejection = Rejection.of(
-            document, stage="clean", reason=reason, detail=detail, keep_text=self.keep_text, seed=self.seed
+        """Record a rejected document, with the text it had at that step."""
+        self.rejections.append(
+            Rejection.of(
+                document, stage="clean", reason=reason, detail=detail, keep_text=self.keep_text, seed=self.seed
+            )
         )
-        self.rejections.append(rejection)
         self.add({"rejected": {reason: 1}})
-        self.removed(step, characters_of(document))
+        self.count_removed(step, count_characters(document))
 
     def keep(self, document: Document) -> None:
         """Count a document that passed all steps."""
-        kept: CleanCounts = {"documents_out": 1, "characters_out": characters_of(document)}
-        self.add({**kept, "languages": {document.language: 1}})
+        characters = count_characters(document)
+        self.add({"documents_out": 1, "characters_out": characters, "languages": {document.language: 1}})

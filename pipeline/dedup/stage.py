@@ -35,7 +35,7 @@ class ExactConfig:
     """Removal of documents with the same key."""
 
     key: Key = "text"
-    """what must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
     keep: Keep = "longest"
     """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 

@@ -18,7 +18,7 @@ _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 
 class Duplicates(NamedTuple):
-    """How many lines or paragraphs there are, how many copy an earlier one, and the characters of these copies."""
+    """Number of lines or paragraphs, of those that copy an earlier one, and of the characters in these copies."""
 
     pieces: int
     copies: int

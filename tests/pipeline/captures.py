@@ -79,7 +79,7 @@ def read_range(reader: Any, path: Path, start: int, end: int) -> list[Item]:
     assert account.records == sum(not (isinstance(item, Counted) and item.group == "note") for item in items)
     owned = reader.first(path, end) - reader.first(path, start)
     decoded = account.decoded + sum(account.undecoded.values()) - account.read_twice
-    assert decoded == owned + account.beside
+    assert decoded == owned + account.companion
     return items
 
 

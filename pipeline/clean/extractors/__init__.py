@@ -1,4 +1,4 @@
-"""Extractors: HTML to the text that a person would read. They run in a child process (`_extraction.py`)."""
+"""Extractors: get the readable text out of HTML, in a child process (`_extraction.py`)."""
 
 from clozeline.pipeline.clean.extractors._extraction import (
     BATCH,
@@ -7,7 +7,7 @@ from clozeline.pipeline.clean.extractors._extraction import (
     Extraction,
     shared_extraction,
 )
-from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions, Refused
+from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions, PageRefused
 
 __all__ = [
     "BATCH",
@@ -16,6 +16,6 @@ __all__ = [
     "Extraction",
     "Extractor",
     "ExtractorOptions",
-    "Refused",
+    "PageRefused",
     "shared_extraction",
 ]

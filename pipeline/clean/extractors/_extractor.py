@@ -1,4 +1,4 @@
-"""The base of extractors: what a page may cost, and the reasons why one is not parsed."""
+"""The interface of extractors, and the limits they share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from clozeline.configuration.config import STRICT
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExtractorOptions:
-    """Limits of one page, for every extractor."""
+    """Limits per page, for every extractor."""
 
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
-    """processor seconds for a page, > 0; pages that need more are rejected as `timeout`"""
+    """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
-    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more: `extractor_crash`"""
+    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are rejected as
+    `extractor_crash`"""
 
 
-class Refused(Exception):
-    """The page must not be parsed; `reason` becomes the reason of its rejection."""
+class PageRefused(Exception):
+    """Raised for a page that must not be parsed; `reason` becomes the reason of its rejection."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -29,16 +30,16 @@ class Refused(Exception):
 
 
 class Extractor(Protocol):
-    """The interface of extractors."""
+    """An extractor."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]
-    """reasons of `Refused`"""
+    """reasons of `PageRefused`"""
 
     def __init__(self, options: Any) -> None: ...
 
     def extract(self, html: str) -> str:
-        """Return the text, empty where the page has none."""
+        """Return the text, empty if the page has none."""
 
-    def extract_again(self, html: str) -> str:
-        """Return the text of a page in which `extract` finds none, by rules that are less strict; empty without one."""
+    def extract_leniently(self, html: str) -> str:
+        """Return the text by less strict rules, for a page in which `extract` finds none; empty if there is none."""

@@ -11,10 +11,10 @@ from pydantic.dataclasses import dataclass
 from resiliparse.extract.html2text import extract_plain_text
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.clean.extractors import ExtractorOptions, Refused
+from clozeline.pipeline.clean.extractors import ExtractorOptions, PageRefused
 
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
-# Void elements, and elements whose end tag may be left out: parsers do not nest them in themselves.
+# void elements, and elements with an optional end tag: parsers do not nest them in themselves
 _FLAT: Final = frozenset(
     {
         "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
@@ -24,19 +24,15 @@ _FLAT: Final = frozenset(
 )  # fmt: skip
 
 _UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_LINE: Final = 60
-"""Characters; shorter lines of a whole page are mostly menus and headings."""
-_PROSE: Final = 500
-"""Characters in long lines, below which a page is taken for one without a text."""
+_LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
+_PROSE: Final = 500  # minimum characters in long lines of a page that has a text
 
 
 class Resiliparse:
-    r"""Plain text of a page with its paragraphs and lists kept, without links' targets and images' texts.
+    r"""Plain text of a page with paragraphs and lists, without link targets and image texts.
 
-    Where no main content is found, `extract_again` drops the elements without text that mislead the parser, and else
-    takes the long lines of the whole page.
-
-    The parser's time grows with the square of the nesting depth, so deeper pages are refused before they are parsed.
+    If no main content is found, `extract_leniently` drops the invisible elements that mislead the parser, or else takes
+    the long lines of the page. Deep pages are rejected unparsed: parsing is quadratic in the nesting depth.
 
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """
@@ -49,9 +45,9 @@ class Resiliparse:
         """Options of the extraction."""
 
         main_content: bool = True
-        """leave out navigation, headers, footers and the like"""
+        """drop navigation, headers, footers and the like"""
         max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000
-        """deepest nesting of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
+        """maximum nesting depth of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -60,35 +56,35 @@ class Resiliparse:
         """Return the text of a page.
 
         Raises:
-            Refused: `html_depth`.
+            PageRefused: `html_depth`.
         """
-        if _depth_exceeds(html, self._options.max_depth):
-            raise Refused("html_depth")
-        return _text(html, self._options.main_content)
+        if _is_deeper(html, self._options.max_depth):
+            raise PageRefused("html_depth")
+        return _parse(html, self._options.main_content)
 
-    def extract_again(self, html: str) -> str:
-        """Return the text of a page without its scripts, or the long lines of all its text if they are a text."""
+    def extract_leniently(self, html: str) -> str:
+        """Return the main content without scripts, or else the long lines of the page if there are enough."""
         bare = _UNSEEN.sub(" ", html)
-        text = _text(bare, self._options.main_content)
+        text = _parse(bare, self._options.main_content)
         if text.strip() or not self._options.main_content:
             return text
-        lines = map(str.strip, _text(bare, False).split("\n"))
+        lines = map(str.strip, _parse(bare, False).split("\n"))
         prose = "\n\n".join(dict.fromkeys(line for line in lines if len(line) >= _LINE and not line.startswith("•")))
         return prose if len(prose) >= _PROSE else ""
 
 
-def _text(html: str, main_content: bool) -> str:
+def _parse(html: str, main_content: bool) -> str:
     return str(
         extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False, links=False)
     )
 
 
-def _depth_exceeds(html: str, limit: int) -> bool:
-    """Return whether the nesting depth may exceed the limit; unclosed formatting elements count as nested."""
+def _is_deeper(html: str, limit: int) -> bool:
+    """Return whether the nesting may be deeper than the limit; unclosed formatting elements count as nested."""
     if html.count("<") <= limit:
         return False
     steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
     depth = np.cumsum(np.array(steps, dtype=np.int64))
-    # End tags without a start tag take nothing away: measure from the lowest point so far.
+    # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
     lowest = np.minimum.accumulate(np.minimum(depth, 0)) if len(depth) else depth
     return bool(len(depth)) and int((depth - lowest).max()) > limit

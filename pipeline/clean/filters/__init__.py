@@ -1,4 +1,4 @@
-"""Filters: one verdict a document, from measures that all filters share. Reasons are names that reports rely on."""
+"""Filters: each returns a verdict per document, from shared text statistics; reports rely on the reason names."""
 
 from clozeline.pipeline.clean.filters._filter import KEEP, Filter, Verdict
 

@@ -1,4 +1,4 @@
-"""Filters: one verdict a document, from measures that all filters share. Reasons are names that reports rely on."""
+"""The interface of filters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Verdict:
     """The verdict of a filter on a document.
 
     Args:
-        reason: why it is rejected; empty where it is kept.
-        detail: the measure and its threshold.
-        text: the edited text; None where the filter does not edit.
-        removed: characters removed by an edit, by rule.
-        edits: the first passage that a rule changed and what is left of it, by rule, where a passage shows it.
+        reason: why it is rejected; empty if it is kept.
+        detail: the value and its threshold.
+        text: the edited text; None without an edit.
+        removed: characters removed by the edit, by rule.
+        edits: by rule, the first passage that it changed, before and after.
     """
 
     reason: str = ""
@@ -32,7 +32,7 @@ KEEP: Final = Verdict()
 
 
 class Filter(Protocol):
-    """The interface of filters."""
+    """A filter: `judge` is pure, so equal texts get equal verdicts."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]
@@ -40,4 +40,4 @@ class Filter(Protocol):
     def __init__(self, options: Any) -> None: ...
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict on a text in stored form. Pure: the same text and language give the same verdict."""
+        """Return the verdict on a text in stored form."""

@@ -22,16 +22,16 @@ _POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cooki
 
 
 class _PageRejected(Exception):
-    """A line that condemns its whole page."""
+    """Raised for a line that rejects the entire page."""
 
 
 class C4Quality:
-    r"""Edits the text down to lines that are sentences, and rejects pages with code, filler or too few sentences.
+    r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
-    The rules are for prose. On pages that show code `citations` takes lists and indices out of it: switch it off there.
-    The report counts the characters that each rule removes, as `edits`, and shows some of the lines.
+    The rules are for prose. On pages with code, disable `citations`, which would remove lists and indices. The report
+    counts the characters that each rule removes, as `edits`, and shows examples.
 
-    "Home\nThis is a sentence of a page." -> "This is a sentence of a page." where one sentence is enough
+    "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
 
     VERSION: ClassVar[int] = 1
@@ -39,12 +39,12 @@ class C4Quality:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Rules, as published; each can be switched off."""
+        """Rules, as published; each can be disabled."""
 
         terminal_punctuation: bool = True
-        """drop lines that end in no terminal mark, or in an ellipsis"""
+        """drop lines that end without a terminal mark, or in an ellipsis"""
         terminal_marks: list[str] = field(default_factory=lambda: list(_TERMINAL))
-        """marks that lines end in; published are `.`, `?`, `!` and `"`, for which printed prose has closing quotes"""
+        """terminal marks; the paper has `.`, `?`, `!` and `"`, and printed prose also uses other closing quotes"""
         words_per_line: Annotated[int, Field(ge=0)] = 3
         """drop lines with fewer words"""
         word_chars: Annotated[int, Field(ge=1)] = 1000
@@ -56,13 +56,13 @@ class C4Quality:
         policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
         """phrases of such lines, in lower case"""
         citations: bool = True
-        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; they are lists and indices in code: off there"""
+        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists and indices"""
         lorem_ipsum: bool = True
-        """reject pages with that phrase"""
+        """reject pages with this phrase"""
         curly_bracket: bool = True
         """reject pages with a `{`"""
         sentences: Annotated[int, Field(ge=0)] = 5
-        """reject pages with fewer sentences left"""
+        """reject pages with fewer remaining sentences"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -75,7 +75,7 @@ class C4Quality:
         ]
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict on a page, with its edited text; empty lines stay, because they divide paragraphs."""
+        """Return the verdict on a page, with its edited text; empty lines stay, because they separate paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
         edits: dict[str, tuple[str, str]] = {}
@@ -84,7 +84,7 @@ class C4Quality:
         try:
             for line in statistics.lines:
                 bare = line.strip()
-                rule, edited = self._line(bare, phrases) if line else ("", "")
+                rule, edited = self._edit_line(bare, phrases) if line else ("", "")
                 if rule:
                     removed[rule] += len(line) + 1
                     edits.setdefault(rule, (line, ""))
@@ -98,21 +98,23 @@ class C4Quality:
                     edits.setdefault("blank", (line, bare))
         except _PageRejected as rejected:
             return Verdict(str(rejected))
-        sentences = self._count(kept, language)
+        # count the sentences, up to the number required
+        sentences = 0
+        for line in kept:
+            if sentences >= self._options.sentences:
+                break
+            sentences += len(self._sentences.starts(line, language))
         if sentences < self._options.sentences or not any(kept):
             return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
         if not removed:
             return KEEP
         text = normalize("\n".join(kept))
-        # Empty lines at the edges and between dropped lines go with them.
+        # empty lines around dropped lines disappear with them
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)
 
-    def _line(self, line: str, phrases: list[str]) -> tuple[str, str]:
-        """Return the rule that drops a line, or an empty string; and the line without citations.
-
-        `phrases` are those that occur in the page at all: nearly always none.
-        """
+    def _edit_line(self, line: str, phrases: list[str]) -> tuple[str, str]:
+        """Return the rule that drops a line ("" keeps it) and the line without citations; few pages have phrases."""
         options = self._options
         if len(line) > options.word_chars and max(map(len, line.split())) > options.word_chars:
             return "long_word", line
@@ -123,25 +125,12 @@ class C4Quality:
             return "terminal_punctuation", line
         if few:
             return "few_words", line
-        said = self._said(line, phrases) if phrases else ""
-        if said == "lorem ipsum":
+        lowered = line.lower() if phrases else ""
+        phrase = next((phrase for phrase in phrases if phrase in lowered), "")
+        if phrase == "lorem ipsum":
             raise _PageRejected("lorem_ipsum")
-        if said == "javascript":
+        if phrase == "javascript":
             return "javascript", line
         if options.curly_bracket and "{" in line:
             raise _PageRejected("curly_bracket")
-        return ("policy" if said else ""), line
-
-    def _said(self, line: str, phrases: list[str]) -> str:
-        """Return the first of the phrases that the line contains."""
-        lowered = line.lower()
-        return next((phrase for phrase in phrases if phrase in lowered), "")
-
-    def _count(self, lines: list[str], language: str) -> int:
-        """Count the sentences of the lines, up to the number asked for."""
-        sentences = 0
-        for line in lines:
-            if sentences >= self._options.sentences:
-                break
-            sentences += len(self._sentences.starts(line, language))
-        return sentences
+        return ("policy" if phrase else ""), line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -30,10 +32,10 @@ _STOP_WORDS: Final = {
 class GopherQuality:
     """Keeps texts of a plausible length, made of words, with sentences rather than lists.
 
-    The paper wants 80 % words with a letter. datatrove counts punctuation marks as words there, so that news pages with
-    many quotes and numbers fail; here white space divides the words of this rule, unless `letter_words: tokens`.
+    The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words, so that news pages
+    with many quotes and numbers fail; here this rule splits at white space, unless `letter_words: tokens`.
 
-    60 times "word" -> rejected as `gopher_enough_stop_words`: no stop word of English occurs
+    60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
 
     VERSION: ClassVar[int] = 3
@@ -48,25 +50,25 @@ class GopherQuality:
         """Thresholds, as published."""
 
         words: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (50, 100_000)
-        """fewest and most words"""
+        """minimum and maximum number of words"""
         mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (3, 10)
-        """least and greatest mean length of words in characters"""
+        """minimum and maximum mean word length in characters"""
         symbols_per_word: Annotated[float, Field(ge=0)] = 0.1
-        """most `#`, and most ellipses, per token"""
+        """maximum `#`, and maximum ellipses, per token"""
         bullet_lines: Share = 0.9
-        """largest share of lines that begin with a bullet or a hyphen, 0 to 1"""
+        """maximum fraction of lines that start with a bullet or a hyphen, 0 to 1"""
         ellipsis_lines: Share = 0.3
-        """largest share of lines that end in an ellipsis, 0 to 1"""
+        """maximum fraction of lines that end in an ellipsis, 0 to 1"""
         tokens_with_letter: Share = 0.8
-        """least share of words with a letter, 0 to 1"""
+        """minimum fraction of words with a letter, 0 to 1"""
         letter_words: Literal["spaces", "tokens"] = "spaces"
-        """words of that share: what white space divides, or datatrove's tokens, where each punctuation mark is one"""
+        """words of that rule: split at white space, or datatrove's tokens, which include punctuation marks"""
         stop_words: Annotated[int, Field(ge=0)] = 2
-        """fewest different stop words; of no effect in languages without a list"""
+        """minimum number of distinct stop words; no effect for languages without a list"""
         stop_word_lists: dict[str, list[str]] = field(
             default_factory=lambda: {language: words.split() for language, words in _STOP_WORDS.items()}
         )
-        """stop words by language code; case counts"""
+        """stop words by language code, case-sensitive"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -74,49 +76,32 @@ class GopherQuality:
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
         """Return the verdict of the first rule that fails; the cheapest rules run first."""
-        return self._by_words(statistics) or self._by_lines(statistics) or self._by_kind(statistics, language) or KEEP
+        for reason, value, minimum, maximum, shown in self._measure(statistics, language):
+            if value < minimum:
+                return Verdict(reason, f"{shown.format(value)} < {minimum}")
+            if value > maximum:
+                return Verdict(reason, f"{shown.format(value)} > {maximum}")
+        return KEEP
 
-    def _by_words(self, statistics: TextStatistics) -> Verdict | None:
-        words, mean = statistics.words, statistics.mean_word_length
-        minimum, maximum = self._options.words
-        shortest, longest = self._options.mean_word_length
-        if words < minimum:
-            return Verdict("gopher_short_doc", f"{words} words < {minimum}")
-        if words > maximum:
-            return Verdict("gopher_long_doc", f"{words} words > {maximum}")
-        if mean < shortest:
-            return Verdict("gopher_below_avg_threshold", f"mean word length {mean:.2f} < {shortest}")
-        if mean > longest:
-            return Verdict("gopher_above_avg_threshold", f"mean word length {mean:.2f} > {longest}")
-        return None
-
-    def _by_lines(self, statistics: TextStatistics) -> Verdict | None:
+    def _measure(self, statistics: TextStatistics, language: str) -> Iterator[tuple[str, float, float, float, str]]:
+        """Yield reason, value, minimum, maximum and message format of each rule."""
         text, lines, options = statistics.text, statistics.lines, self._options
+        yield "gopher_short_doc", statistics.words, options.words[0], math.inf, "{} words"
+        yield "gopher_long_doc", statistics.words, 0, options.words[1], "{} words"
+        shortest, longest = options.mean_word_length
+        yield "gopher_below_avg_threshold", statistics.mean_word_length, shortest, math.inf, "mean word length {:.2f}"
+        yield "gopher_above_avg_threshold", statistics.mean_word_length, 0, longest, "mean word length {:.2f}"
         tokens = max(1, len(statistics.tokens))
-        hashes = text.count("#") / tokens
-        if hashes > options.symbols_per_word:
-            return Verdict("gopher_too_many_hashes", f"{hashes:.3f} > {options.symbols_per_word}")
-        ellipses = (text.count("...") + text.count("…")) / tokens
-        if ellipses > options.symbols_per_word:
-            return Verdict("gopher_too_many_ellipsis", f"{ellipses:.3f} > {options.symbols_per_word}")
-        bullets = sum([line.lstrip().startswith(("•", "-")) for line in lines]) / len(lines)
-        if bullets > options.bullet_lines:
-            return Verdict("gopher_too_many_bullets", f"{bullets:.3f} > {options.bullet_lines}")
-        trailing = sum([line.endswith(("...", "…")) for line in lines]) / len(lines)
-        if trailing > options.ellipsis_lines:
-            return Verdict("gopher_too_many_end_ellipsis", f"{trailing:.3f} > {options.ellipsis_lines}")
-        return None
-
-    def _by_kind(self, statistics: TextStatistics, language: str) -> Verdict | None:
-        share = statistics.letter_share
-        if self._options.letter_words == "tokens":
-            share = statistics.tokens_with_letter / max(1, len(statistics.tokens))
-        if share < self._options.tokens_with_letter:
-            return Verdict("gopher_below_alpha_threshold", f"{share:.3f} < {self._options.tokens_with_letter}")
-        wanted = self._stop_words.get(language)
-        if wanted is None:
-            return None
-        stop_words = len(wanted.intersection(statistics.distinct_tokens))
-        if stop_words < self._options.stop_words:
-            return Verdict("gopher_enough_stop_words", f"{stop_words} stop words < {self._options.stop_words}")
-        return None
+        yield "gopher_too_many_hashes", text.count("#") / tokens, 0, options.symbols_per_word, "{:.3f}"
+        ellipses = text.count("...") + text.count("…")
+        yield "gopher_too_many_ellipsis", ellipses / tokens, 0, options.symbols_per_word, "{:.3f}"
+        bullets = sum([line.lstrip().startswith(("•", "-")) for line in lines])
+        yield "gopher_too_many_bullets", bullets / len(lines), 0, options.bullet_lines, "{:.3f}"
+        trailing = sum([line.endswith(("...", "…")) for line in lines])
+        yield "gopher_too_many_end_ellipsis", trailing / len(lines), 0, options.ellipsis_lines, "{:.3f}"
+        by_tokens = options.letter_words == "tokens"
+        share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
+        yield "gopher_below_alpha_threshold", share, options.tokens_with_letter, math.inf, "{:.3f}"
+        if (stop_words := self._stop_words.get(language)) is not None:
+            distinct = len(stop_words.intersection(statistics.distinct_tokens))
+            yield "gopher_enough_stop_words", distinct, options.stop_words, math.inf, "{} stop words"

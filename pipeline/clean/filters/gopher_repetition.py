@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class GopherRepetition:
-    """Rejects texts much of which repeats itself: lines, paragraphs, or runs of tokens.
+    """Rejects texts with many repeated lines, paragraphs or n-grams.
 
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
     """
@@ -33,33 +33,33 @@ class GopherRepetition:
         """Thresholds, as published."""
 
         paragraphs: Share = 0.3
-        """largest share of paragraphs that copy an earlier one, 0 to 1"""
+        """maximum fraction of paragraphs that repeat an earlier one, 0 to 1"""
         paragraph_chars: Share = 0.2
-        """largest share of characters in such paragraphs, 0 to 1"""
+        """maximum fraction of characters in such paragraphs, 0 to 1"""
         lines: Share = 0.3
-        """largest share of lines that copy an earlier one, 0 to 1"""
+        """maximum fraction of lines that repeat an earlier one, 0 to 1"""
         line_chars: Share = 0.2
-        """largest share of characters in such lines, 0 to 1"""
+        """maximum fraction of characters in such lines, 0 to 1"""
         top_ngrams: dict[Annotated[int, Field(ge=2, le=4)], Share] = field(
             default_factory=lambda: {2: 0.2, 3: 0.18, 4: 0.16}
         )
-        """n, 2 to 4, to the largest share of characters in the most frequent n-gram, 0 to 1"""
+        """maximum fraction of characters in the most frequent n-gram, 0 to 1, by n from 2 to 4"""
         duplicate_ngrams: dict[Annotated[int, Field(ge=5, le=10)], Share] = field(
             default_factory=lambda: {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
         )
-        """n, 5 to 10, to the largest share of characters in n-grams met before, 0 to 1"""
+        """maximum fraction of characters in n-grams that occurred before, 0 to 1, by n from 5 to 10"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict of the first measure over its threshold; the cheapest run first."""
-        for reason, share, threshold in self._measures(statistics):
+        """Return the verdict of the first value over its threshold; the cheapest are computed first."""
+        for reason, share, threshold in self._measure(statistics):
             if share > threshold:
                 return Verdict(reason, f"{share:.3f} > {threshold}")
         return KEEP
 
-    def _measures(self, statistics: TextStatistics) -> Iterator[tuple[str, float, float]]:
+    def _measure(self, statistics: TextStatistics) -> Iterator[tuple[str, float, float]]:
         options, size = self._options, max(1, len(statistics.text))
         paragraphs = statistics.duplicate_paragraphs
         yield "dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs

@@ -1,4 +1,4 @@
-"""Language identifiers: which language a text is in, and how sure that is."""
+"""Language identifiers: return the language of a text and a confidence score."""
 
 from clozeline.pipeline.clean.languages._identifier import UNDECIDED, LanguageIdentifier, LanguageOptions
 

@@ -1,4 +1,4 @@
-"""Language identifiers: which language a text is in, and how sure that is."""
+"""The interface of language identifiers, and the options they share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 
 UNDECIDED: Final = "und"
-"""Code of a text whose language cannot be decided: too short, no letters, or two languages alike."""
+"""Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -19,22 +19,22 @@ class LanguageOptions:
     """Options of every identifier."""
 
     keep: list[str] = field(default_factory=list)
-    """language codes (ISO 639-1) of the documents to keep; empty keeps all, also the undecided"""
+    """language codes (ISO 639-1) of the documents to keep; empty keeps all, including undecided ones"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.65
-    """least score of a kept document, 0 to 1; of no effect where `keep` is empty"""
+    """minimum score of a kept document, 0 to 1; no effect if `keep` is empty"""
     chars: Annotated[int, Field(ge=20)] = 2000
-    """characters looked at, from the beginning; ≥ 20"""
+    """leading characters of the text to use; ≥ 20"""
 
 
 class LanguageIdentifier(Protocol):
-    """The interface of language identifiers."""
+    """A language identifier."""
 
     VERSION: ClassVar[int]
 
     def __init__(self, options: Any) -> None: ...
 
     def languages(self) -> frozenset[str]:
-        """Return the codes that it knows."""
+        """Return the codes of the known languages."""
         ...
 
     def identify(self, text: str) -> tuple[str, float]:

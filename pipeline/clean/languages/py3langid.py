@@ -17,7 +17,7 @@ from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
-# Scripts that one language alone writes, or nearly so.
+# scripts used by (almost) a single language
 _SCRIPTS: Final = {
     "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
     "ja": re.compile("[\u3040-\u30ff\uff66-\uff9f]"),
@@ -30,10 +30,10 @@ _SCRIPTS: Final = {
 
 
 class Py3langid:
-    """Identifies by script where that decides, else by the model that comes with the package.
+    """Identifies by script if that is decisive, else by the model that comes with the package.
 
-    The score is the probability among all languages of the model, not among those kept: a text in a language that
-    is not kept must not be forced into one that is. Addresses and digits are left out first.
+    The score is the probability among all languages of the model, so that a text in an unwanted language is not forced
+    into a wanted one. URLs and digits are removed first.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
@@ -42,12 +42,12 @@ class Py3langid:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(LanguageOptions):
-        """Conditions on which the answer counts as decided."""
+        """When the answer counts as decided."""
 
         letters: Annotated[int, Field(ge=1)] = 20
         """texts with fewer letters are undecided; ≥ 1"""
         margin: Annotated[float, Field(ge=0, lt=1)] = 0.1
-        """least distance of the best score from the second, 0 to 1"""
+        """minimum distance of the best score from the second, 0 to 1"""
 
     def __init__(self, options: Options) -> None:
         self._options = options

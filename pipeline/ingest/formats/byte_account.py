@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 class Account:
     """Bytes and records of one range of a file.
 
-    `decoded + sum(undecoded) - read_twice` is the size of the range, and of what was read `beside` it. `content -
+    `decoded + sum(undecoded) - read_twice` is the size of the range, and of what was read `companion` it. `content -
     separators` is the sum over all items of the bytes that each takes. `records` is the number of items that are no
     notes.
     """
@@ -24,7 +24,7 @@ class Account:
     """bytes of the file that could not be decoded, by reason"""
     read_twice: int = 0
     """bytes after the range, which a record that began in it claims as well as the next range"""
-    beside: int = 0
+    companion: int = 0
     """bytes of other files that belong to the range"""
     content: int = 0
     """bytes of content, after decompression"""

@@ -97,7 +97,7 @@ def _join(account: Account, other: Account, size: int, damaged: Sequence[bool]) 
     """Add the other side to the account: bytes of both, and a record for each number of a line and each damage."""
     lines = [one.records - cut for one, cut in zip((account, other), damaged, strict=True)]
     account.records = max(lines) + sum(damaged)
-    account.beside += size
+    account.companion += size
     account.decoded += other.decoded
     account.content += other.content
     account.separators += other.separators

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.steps import Steps, host_of
+from clozeline.pipeline.clean.steps import Steps, parse_host
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
@@ -119,4 +119,4 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
     ],
 )
 def test_hosts(url: str | None, host: str | None) -> None:
-    assert host_of(url) == host
+    assert parse_host(url) == host

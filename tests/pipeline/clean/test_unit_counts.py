@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.clean.unit_counts import UnitCounts, characters_of
+from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.readers import Counted
@@ -14,9 +14,9 @@ from clozeline.pipeline.ingest.readers import Counted
 def test_two_documents_with_one_uid_are_an_error():
     ledger = UnitCounts(0, 0.0)
     ledger.open("a", [], [])
-    ledger.enter(b"u" * 16, "default/a", 0)
+    ledger.add_document(b"u" * 16, "default/a", 0)
     with pytest.raises(IntegrityError, match="default/a"):
-        ledger.enter(b"u" * 16, "default/a", 7)
+        ledger.add_document(b"u" * 16, "default/a", 7)
 
 
 ITEMS = st.lists(
@@ -36,7 +36,7 @@ def counts_of(items):
         if isinstance(item, Counted):
             tally.count(item)
         else:
-            tally.enter(place.to_bytes(16, "big"), "default/a", place, item)
+            tally.add_document(place.to_bytes(16, "big"), "default/a", place, item)
     return tally
 
 
@@ -51,8 +51,8 @@ def test_the_account_of_a_range_balances_to_the_byte(items, separators, undecode
     owned = 100 + undecoded - 3 - beside
     for name, change in (("decoded", 1), ("read_twice", 1), ("content", -1), ("separators", 1), ("records", 1)):
         with pytest.raises(IntegrityError, match=r"clean: default/a: counts do not add up"):
-            counts_of(items).settle("default/a", owned, replace(right, **{name: getattr(right, name) + change}))
-    tally.settle("default/a", owned, right)
+            counts_of(items).close("default/a", owned, replace(right, **{name: getattr(right, name) + change}))
+    tally.close("default/a", owned, right)
     counts = tally.counts
     assert counts["records_in"] == counts["records_given"] == counts["records_found"] == len(given_items)
     assert counts["documents_in"] == sum(not isinstance(item, Counted) for item in items)
@@ -60,17 +60,17 @@ def test_the_account_of_a_range_balances_to_the_byte(items, separators, undecode
     assert counts["bytes_owned"] + counts["bytes_read_twice"] == counts["bytes_decoded"] + undecoded
     assert ("default/a" in counts["without_records"]) == (not given_items)
     assert sum(counts["notes"].values()) == len(items) - len(given_items)
-    tally.settle("default/b", 0, Account())  # the next range begins at nothing
+    tally.close("default/b", 0, Account())  # the next range begins at nothing
 
 
 def test_characters_of_both_sides_are_kept_or_removed():
     tally = UnitCounts(0, 1.0)
     tally.open("a", [], ["short"])
     pair = Document(bytes(16), "abc", "s", target_text="de", language="en")
-    assert characters_of(pair) == 5
+    assert count_characters(pair) == 5
     tally.keep(pair)
     tally.reject(pair.having(text="x"), "length", "short", "1 < 2")
-    tally.removed("normalise", -2)
+    tally.count_removed("normalise", -2)
     assert tally.counts["characters_out"] == 5
     assert tally.counts["characters_removed"] == {"length": 3, "normalise": -2}
     assert (tally.counts["rejected"], tally.counts["languages"]) == ({"short": 1}, {"en": 1})

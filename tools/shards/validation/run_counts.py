@@ -12,7 +12,7 @@ import pyarrow as pa
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
-from clozeline.pipeline.clean.unit_counts import characters_of
+from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.stage_order import all_stages
@@ -167,7 +167,7 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if (folder / "documents").is_dir():
         texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
-        yield path, "characters_out", counts["characters_out"], sum(map(characters_of, texts))
+        yield path, "characters_out", counts["characters_out"], sum(map(count_characters, texts))
         yield (
             folder / "documents",
             "n_chars",

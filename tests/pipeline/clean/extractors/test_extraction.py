@@ -40,7 +40,7 @@ def test_a_page_without_text_is_told_from_one_with(shared):
 def test_a_text_that_only_the_second_try_finds_is_marked(shared):
     hidden = "<body><noscript><div></noscript><p>" + "Words of an article that a wrong element hides. " * 20
     first, second = shared.extract([hidden, "<p>x"])
-    assert (first.text[:5], first.reason, first.again) == ("Words", None, True)
+    assert (first.text[:5], first.reason, first.lenient) == ("Words", None, True)
     assert second == Extracted("x")
 
 
@@ -69,9 +69,9 @@ def test_the_clock_rejects_no_page():
 def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch):
     monkeypatch.setattr(_extraction, "_PATIENCE", 0.001)
     with extraction() as running:
-        child = running._running()
+        child = running._start_if_needed()
         os.kill(child.pid, signal.SIGSTOP)
-        with pytest.raises(StorageError, match=r"no answer for 0 s, although a page ends after 5 s"):
+        with pytest.raises(StorageError, match=r"no answer for 0 s, although a page may only use 5 s"):
             running.extract(["<p>one"])
         assert child.poll() == -signal.SIGKILL
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.extractors import Refused
+from clozeline.pipeline.clean.extractors import PageRefused
 from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.clean.extractors")
@@ -25,8 +25,8 @@ def test_an_extractor_keeps_the_contract(name: str) -> None:
     for page in ("", "plain", "<", "<p", "\0<p>x", "<html>" * 50, "</p></html>", "<!--", "<p>\ufffd\u200b"):
         try:
             assert "<html>" not in extractor.extract(page)
-        except Refused as refused:
-            reasons.add(refused.reason)
+        except PageRefused as refusal:
+            reasons.add(refusal.reason)
     assert reasons <= set(kind.reasons)
 
 

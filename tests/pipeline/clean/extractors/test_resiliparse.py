@@ -1,6 +1,6 @@
 import pytest
 
-from clozeline.pipeline.clean.extractors import Refused
+from clozeline.pipeline.clean.extractors import PageRefused
 from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
 
 PAGE = "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p>"
@@ -23,7 +23,7 @@ def test_all_text_without_links_and_images():
     "page", ["<div>" * 6000, "<table><tr><td>" * 6000, "<b>" * 6000, "</div>" * 9000 + "<div>" * 6000, "<a" * 9000]
 )
 def test_deep_pages_are_refused(page):
-    with pytest.raises(Refused, match="html_depth"):
+    with pytest.raises(PageRefused, match="html_depth"):
         Resiliparse(Resiliparse.Options()).extract(page)
 
 
@@ -52,12 +52,12 @@ ARTICLE = "".join(
 def test_a_second_try_finds_the_article(page, found):
     extractor = Resiliparse(Resiliparse.Options())
     assert extractor.extract(page) == ""
-    text = extractor.extract_again(page)
+    text = extractor.extract_leniently(page)
     assert [f"Paragraph {n} tells" in text for n in range(9)] == [found] * 9
     assert "menu" not in text
 
 
 def test_the_depth_is_an_option():
-    with pytest.raises(Refused):
+    with pytest.raises(PageRefused):
         Resiliparse(Resiliparse.Options(max_depth=10)).extract("<div>" * 11)
     Resiliparse(Resiliparse.Options(max_depth=10)).extract("<div>" * 10)
