@@ -33,3 +33,11 @@ def test_the_makefile_starts_modules_and_files_that_exist() -> None:
     files = {f"{module.replace('.', '/')}.py" for module in modules} | set(re.findall(r"python (\S+\.py)", makefile))
     assert len(files) > 5
     assert not [file for file in files if not (ROOT / file).is_file()]
+
+
+def test_the_functions_for_random_draws_exist() -> None:
+    section = TEXT[TEXT.index("### Randomness") : TEXT.index("### What the contract tests demand")]
+    names = {name for name in re.findall(r"`(\w+)[`(]", section) if name.islower()} - {"torch"}
+    sources = "".join(path.read_text(encoding="utf-8") for part in PACKAGES for path in (ROOT / part).rglob("*.py"))
+    assert len(names) > 5
+    assert not [name for name in names if f"def {name}(" not in sources]
