@@ -1,1 +1,1 @@
-"""Tasks: labelled texts become example sets, one a split, from which heads learn and on which they are scored."""
+"""Build example sets for fine-tuning and evaluation from labeled task files, one set per split."""

@@ -1,4 +1,4 @@
-"""Texts with several choices: all rows of an example end to end, and the number of the right one."""
+"""Build rows for multiple choice: the rows of all choices end to end, and the index of the correct one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CHOICE: Final = Feature("choice", "uint16", 0, "number of the right choice")
 class ChoiceRows(TaskRows[Choices]):
     """Rows for the head multiple_choice: `[CLS] context [SEP] choice [SEP]` for each choice (SWAG, arXiv 1808.05326).
 
-    Each of them is cut to `max_length` for itself.
+    Each of them is truncated to `max_length` separately.
     """
 
     per_token: ClassVar = 4
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns, in their order."""
+        """Return the list columns in order."""
         return (_INPUT_IDS, _CHOICE_STARTS, *((_SEGMENT_STARTS,) if frame.segments else ()), _CHOICE)
 
     def texts(self, item: Choices) -> Sequence[str]:
@@ -39,18 +39,18 @@ class ChoiceRows(TaskRows[Choices]):
         return (item.context, *item.choices)
 
     def build(self, item: Choices, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return the rows of all choices as one example; a text without tokens is refused as `no_tokens`."""
+        """Return the rows of all choices as one example; `no_tokens` if a text is empty."""
         context, *choices = (encoding.ids for encoding in encodings)
         if not len(context) or not all(map(len, choices)):
             return "no_tokens"
         vocabulary, length = self.tokenizer.vocabulary, self.form.max_length
         rows = [self.form.frame.row([context, choice], vocabulary, length) for choice in choices]
-        starts = np.cumsum([0, *(len(row.ids) for row in rows)])
+        starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
         columns = {
             "input_ids": np.concatenate([row.ids for row in rows]),
-            "choice_starts": starts[:-1],
+            "choice_starts": starts,
             "segment_starts": [
-                start + at for start, row in zip(starts, rows, strict=False) for at in row.segment_starts
+                start + at for start, row in zip(starts, rows, strict=True) for at in row.segment_starts
             ],
             "choice": [item.right],
         }

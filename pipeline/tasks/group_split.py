@@ -1,4 +1,4 @@
-"""Splits carved from the rows of another one, such that no two of them share a text or a document."""
+"""Split the rows of a file into train, dev and test such that no two splits share a text or a document."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ from typing import Final
 from clozeline.pipeline.tasks.readers import Rejected, TaskItem
 from clozeline.seeding import hash64
 
-_WORDS: Final = 1 << 64
+_HASHES: Final = 1 << 64
 _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
-"""Documents that their file does not name; another file has one of the same number."""
+"""Documents without a name: the same number in another file is another document."""
 
 
 def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
     """Return the split of each row: one of `shares`, or `own` for the rest.
 
-    Rows of one document go together. Where a file names no documents, rows that share a text do, and those that share
-    one with them, in all steps: sentences recur in many tasks, and a model would be asked what it has learnt. The parts
-    are dealt by a hash of their documents or texts, so shares are reached about, and a row that is added moves no other
-    one but those that it joins. Refused rows stay in `own`.
+    Rows of one document stay together. In files without document names, rows that share a text do, transitively:
+    sentences recur in many tasks and would leak from train to test. Each group is assigned by a hash, so the shares are
+    approximate, and adding a row moves only the rows that it joins. Rejected rows stay in `own`.
 
     Args:
         items: all rows of the file.
-        shares: split to its share of the rows, in all below 1.
+        shares: share of the rows by split; they sum to less than 1.
         own: split of the rest.
-        seed: of the recipe.
+        seed: the recipe's seed.
     """
     parents: dict[str, str] = {}
-    keys = [[] if isinstance(item, Rejected) else _keys(item) for item in items]
+    keys = [[] if isinstance(item, Rejected) else _group_keys(item) for item in items]
+    # union-find over documents and texts; the smallest key is the root of its group
     for row in keys:
         for key in row:
-            _join(parents, row[0], key)
-    return [_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
+            first, second = sorted((_root(parents, row[0]), _root(parents, key)))
+            parents[second] = first
+    return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
 def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
-    """Return the rows, those that share a document or a text with other ones refused as `excluded`."""
+    """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
     known = {key for item in others for key in overlap_keys(item)}
-    found: list[TaskItem | Rejected] = []
-    for item in items:
-        shared = not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
-        found.append(Rejected("excluded", item.index) if shared else item)
-    return found
+    return [
+        Rejected("excluded", item.index)
+        if not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
+        else item
+        for item in items
+    ]
 
 
 def overlap_keys(item: TaskItem) -> list[str]:
-    """Return the texts of a row, and the document that its file names, by which rows of other files share them."""
-    named = item.group is not None and not _NUMBERED.fullmatch(item.group)
-    return [*([f"document {item.group}"] if named else []), *map(_text_key, item.overlap_texts)]
+    """Return the keys by which two files share a row: its texts, and its document if the file names it."""
+    has_name = item.group is not None and not _NUMBERED.fullmatch(item.group)
+    return [*([f"document {item.group}"] if has_name else []), *map(_text_key, item.overlap_texts)]
 
 
-def _keys(item: TaskItem) -> list[str]:
+def _group_keys(item: TaskItem) -> list[str]:
     return [f"document {item.group}"] if item.group is not None else [_text_key(text) for text in item.overlap_texts]
 
 
@@ -61,22 +63,16 @@ def _text_key(text: str) -> str:
 
 
 def _root(parents: dict[str, str], key: str) -> str:
-    """Return the first key, in their order, of those that are joined with one."""
     while (above := parents.get(key, key)) != key:
         parents[key] = parents.get(above, above)
         key = above
     return key
 
 
-def _join(parents: dict[str, str], one: str, other: str) -> None:
-    first, second = sorted((_root(parents, one), _root(parents, other)))
-    parents[second] = first
-
-
-def _split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
-    index = hash64("carve", seed, key) / _WORDS
+def _draw_split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
+    draw = hash64("carve", seed, key) / _HASHES
     for name, share in shares.items():
-        if index < share:
+        if draw < share:
             return name
-        index -= share
+        draw -= share
     return own

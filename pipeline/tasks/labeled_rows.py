@@ -1,4 +1,4 @@
-"""Texts and pairs with one answer: framed ids, segments, and the label as a column."""
+"""Build rows for classification and regression of a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -19,29 +19,25 @@ SEGMENT_STARTS: Final = Feature(
 
 
 class LabeledRows(TaskRows[LabeledText]):
-    """Rows for the heads classification and regression; texts over `max_length` are cut."""
+    """Rows for the heads classification and regression, truncated to `max_length`."""
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns, in their order."""
+        """Return the list columns in order."""
         label = LABEL if facts.head == "classification" else TARGET
         return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
-        """Return the one text or both."""
+        """Return the text or both texts."""
         return item.texts
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return the framed row; a text without tokens is refused as `no_tokens`."""
+        """Return the framed row; `no_tokens` if a text is empty."""
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
             return "no_tokens"
         row = self.form.frame.row(ids, self.tokenizer.vocabulary, self.form.max_length)
         labels = {} if item.label is None else {self.facts.labels[item.label]: 1}
-        columns = {
-            "input_ids": row.ids,
-            "segment_starts": row.segment_starts,
-            "label": [item.label],
-            "target": [item.target],
-        }
+        columns = {"input_ids": row.ids, "segment_starts": row.segment_starts, "label": [item.label],
+                   "target": [item.target]}  # fmt: skip
         return [BuiltExample(columns, cut=row.cut, labels=labels)]

@@ -1,4 +1,4 @@
-"""Pairs of texts that are encoded apart: two framed rows, and the number that says how alike they are."""
+"""Build rows for a bi-encoder: two texts encoded separately, and their similarity score."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SECOND: Final = Feature("input_ids_b", "ids", 1, "the text it is compared with,
 
 
 class PairRows(TaskRows[LabeledText]):
-    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, each cut to `max_length` for itself."""
+    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, each truncated to `max_length` separately."""
 
     per_token: ClassVar = 2
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns, in their order."""
+        """Return the list columns in order."""
         return (_FIRST, _SECOND, TARGET)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
@@ -31,7 +31,7 @@ class PairRows(TaskRows[LabeledText]):
         return item.texts
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return both framed rows; a text without tokens is refused as `no_tokens`."""
+        """Return both framed rows; `no_tokens` if a text is empty."""
         if not all(len(encoding.ids) for encoding in encodings):
             return "no_tokens"
         vocabulary, length = self.tokenizer.vocabulary, self.form.max_length

@@ -1,4 +1,4 @@
-"""The rows that each head of a task learns from in models of each architecture."""
+"""Map each task head and model architecture to the class that builds its rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import Any, Final
 
 from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.choice_rows import ChoiceRows
+from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows
 from clozeline.pipeline.tasks.labeled_rows import LabeledRows
 from clozeline.pipeline.tasks.pair_rows import PairRows
 from clozeline.pipeline.tasks.readers import HeadName
 from clozeline.pipeline.tasks.special_token_templates import Architecture
 from clozeline.pipeline.tasks.tagged_rows import TaggedRows
-from clozeline.pipeline.tasks.target_rows import TargetRows
 from clozeline.pipeline.tasks.task_rows import TaskRows
-from clozeline.pipeline.tasks.turn_rows import TurnRows
 
 ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
     ("classification", "encoder"): LabeledRows,
@@ -25,4 +24,3 @@ ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
     ("lm", "encoder_decoder"): TargetRows,
     ("lm", "decoder"): TurnRows,
 }
-"""Head and architecture of a frame to the rows for both."""

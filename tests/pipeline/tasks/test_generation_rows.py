@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.target_rows import TargetRows
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows, part_ids
+from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, SourceTarget, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, Frame
 from clozeline.pipeline.tasks.task_rows import Form
-from clozeline.pipeline.tasks.turn_rows import TurnRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from tests.pipeline.task_files import SPECIALS, WORDS
+from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
 
 FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+ENDING = Frame("encoder_decoder", (), (), ("sep",), segments=False)
+"""The frame of T5 with another token at the end: the small vocabulary has no `</s>`."""
 EOS = len(SPECIALS)
 END = Part("eos", special=True, is_target=True)
 TWO = Dialogue(
@@ -37,7 +39,7 @@ def ids(words: Tokenizer, text: str) -> list[int]:
 
 
 def test_the_loss_is_on_the_answers_alone(words: Tokenizer) -> None:
-    """A special token's name in a message stays text; the template's is the token, and is learnt."""
+    """A special token's name in a message stays text; the template's is the token, and has a loss."""
     kind = TurnRows(FACTS, Form(FRAMES["gpt"], 32), words, "corpus", "f")
     (row,) = list(kind.rows([TWO]))
     parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
@@ -62,7 +64,7 @@ def test_a_row_loses_its_end_and_counts_it(words: Tokenizer) -> None:
 
 
 def test_a_source_and_its_target(words: Tokenizer) -> None:
-    """The frame ends the target, which is learnt with its end; a pair is a dialogue of one turn."""
+    """The frame ends the target, which is trained with its end; a pair is a dialogue of one turn."""
     kind = TurnRows(FACTS, Form(FRAMES["gpt"], 16), words, "corpus", "f")
     (row,) = list(kind.rows([SourceTarget("good film", ("dull", "bad"), "a ", 0)]))
     dull = ids(words, "dull")
@@ -81,3 +83,35 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words: Tokenizer) -> None:
     assert len({int(row.fixed["uid"]) for row in rows}) == 2
     assert [json.loads(row["record"].tobytes())["targets"] for row in rows] == [["good [EOS] plot"], ["bad"]]
     assert kind.counts["windows"] == 1
+
+
+def test_both_texts_end(tmp_path: Path) -> None:
+    """Both are cut to the length, and keep the end; all accepted targets are recorded uncut."""
+    tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
+    kind = TargetRows(FACTS, Form(ENDING, 4), tokenizer, "corpus", "f")
+    items = [
+        SourceTarget("good film", ("dull", "bad"), "a ", 0), SourceTarget("film", ("a very good plot .",), "", 1),
+        SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Rejected("fields", 4),
+    ]  # fmt: skip
+    rows = kind.rows(items)
+    words = {json.loads(row["record"].tobytes())["source"]: row for row in rows}
+    ids = tokenizer.encode(["a good film", "dull", "a very good"])
+    assert words["good film"]["input_ids"].tolist() == [*ids[0].ids, 3]
+    assert words["good film"]["target_ids"].tolist() == [*ids[1].ids, 3]
+    assert json.loads(words["good film"]["record"].tobytes())["targets"] == ["dull", "bad"]
+    assert words["film"]["target_ids"].tolist() == [*ids[2].ids, 3]
+    assert kind.counts["refused"] == {"no_tokens": 2, "fields": 1}
+    assert kind.counts["notes"] == {"targets_cut": 1}
+    assert kind.counts["truncated_tokens"] == 2
+
+
+def test_texts_and_special_tokens_keep_their_order(tmp_path: Path) -> None:
+    tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
+    parts = [Part("a film"), Part("sep", special=True), Part("[SEP] bad", is_target=True)]
+    encodings = tokenizer.encode([part.text for part in parts if not part.special])
+    first, end, last = part_ids(parts, encodings, tokenizer.vocabulary)
+    assert (first.tolist(), end.tolist()) == (encodings[0].ids.tolist(), [3])
+    assert last.tolist() == encodings[1].ids.tolist()
+    assert 3 not in last
+    with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'eos'"):
+        part_ids([Part("eos", special=True)], [], tokenizer.vocabulary)

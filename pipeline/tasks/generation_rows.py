@@ -1,0 +1,122 @@
+"""Build rows for text generation: source and target of an encoder-decoder, or one causal sequence of a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts, answer_runs
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
+_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", 1, "ascending places in input_ids of what is learnt")
+_LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each predicted at the place before")
+
+
+def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
+    """Return the ids of each part; `encodings` are those of the parts that are not special tokens.
+
+    Raises:
+        ConfigurationError: the vocabulary lacks a special token of the template.
+    """
+    texts = iter(encodings)
+    return [
+        np.array([vocabulary.id_of(part.text, "the template of the task")], vocabulary.id_dtype)
+        if part.special
+        else next(texts).ids
+        for part in parts
+    ]
+
+
+class GenerationRows(TaskRows[SourceTarget | Dialogue]):
+    """Base of the rows of the head lm."""
+
+    per_token: ClassVar = 4
+
+    def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
+        """Return the texts of all parts except the special tokens."""
+        return [part.text for part in item.parts if not part.special]
+
+
+class TargetRows(GenerationRows):
+    """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5, arXiv 1910.10683).
+
+    Both are truncated to `max_length` and keep their `</s>`. A dialogue gives one row per answer; its source is
+    everything before that answer. `record` holds the source and all accepted targets, not truncated.
+    """
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        """Return the list columns in order."""
+        return (INPUT_IDS, _TARGET, RECORD)
+
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return one row per answer; `no_tokens` if a source or target is empty."""
+        frame, vocabulary, length = self.form.frame, self.tokenizer.vocabulary, self.form.max_length
+        parts = part_ids(item.parts, encodings, vocabulary)
+        rows = []
+        for number, (begin, end) in enumerate(answer_runs(item.parts)):
+            source, target = (self._without_tail(parts[side]) for side in (slice(begin), slice(begin, end)))
+            if not len(source) or not len(target):
+                return "no_tokens"
+            source_row, target_row = (frame.row([ids], vocabulary, length) for ids in (source, target))
+            text, targets = item.answers[number]
+            record = record_bytes({"source": text, "targets": list(targets)})
+            columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}
+            notes = {"targets_cut": 1} if target_row.cut else {}
+            rows.append(BuiltExample(columns, number, source_row.cut + target_row.cut, notes=notes))
+        return rows
+
+    def _without_tail(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Join the ids of some parts, without the final special tokens that the frame will add."""
+        ids = np.concatenate(parts)
+        tail = self.form.frame.ids(self.form.frame.tail, self.tokenizer.vocabulary)
+        return ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids
+
+
+class TurnRows(GenerationRows):
+    """Rows for the head lm of a decoder: the loss covers only the answers (arXiv 2203.02155).
+
+    A row longer than `max_length` is truncated at its end; if no answer token remains, it is rejected as `too_long`.
+    `record` holds the text before the last answer and the accepted answers.
+    """
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        """Return the list columns in order."""
+        return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
+
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the row; `no_tokens` if a part of an answer is empty."""
+        vocabulary, frame = self.tokenizer.vocabulary, self.form.frame
+        parts = part_ids(item.parts, encodings, vocabulary)
+        if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
+            return "no_tokens"
+        # the special tokens of the frame around the parts; a template may already end with the tail
+        head, tail = (frame.ids(roles, vocabulary) for roles in (frame.head, frame.tail))
+        if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
+            tail = tail[:0]
+        ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)
+        # which tokens the loss covers [T]; the first position has no prediction
+        is_target = [False, *(part.is_target for part in item.parts), item.parts[-1].is_target]
+        has_loss = np.repeat(is_target, [len(head), *map(len, parts), len(tail)])
+        kept = min(len(ids), self.form.max_length)
+        positions = np.flatnonzero(has_loss[:kept])
+        positions = positions[positions > 0]
+        if not len(positions):
+            return "too_long"
+        source, targets = item.answers[-1]
+        columns = {
+            "input_ids": ids[:kept],
+            "label_positions": positions,
+            "label_ids": ids[positions],
+            "record": record_bytes({"source": source, "targets": list(targets)}),
+        }
+        return [BuiltExample(columns, cut=len(ids) - kept, notes={"labels": len(positions)})]
