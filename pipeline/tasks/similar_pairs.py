@@ -1,4 +1,4 @@
-"""Pairs of texts that are read apart and compared: the rows of a reader of pairs, for the head similarity."""
+"""Similarity tasks from readers of text pairs, for a bi-encoder with the head similarity."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _METRICS = ("spearman", "pearson")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SimilarityConfig:
-    """The pairs whose texts belong together."""
+    """Which pairs are positive."""
 
     alike: float | str | None = None
-    """lowest number (4.0 in STS-B) or class (entailment in MNLI) of two texts that belong together: those pairs are
-    learnt; null, for aligned texts such as translations: all of them"""
+    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
+    all pairs are positive, as for translations"""
 
 
 class SimilarPairs(TaskReader):
-    """The pairs of another reader, each with a number: its own, or 1 for pairs that belong together and 0 for others.
+    """The pairs of another reader, each with a score: its own, or 1 for positive and 0 for negative pairs.
 
     Args:
-        reader: of pairs with a number or a class, or of sources and targets.
-        config: which of them belong together.
+        reader: reader of pairs with a score or a class, or of sources and targets.
+        config: which pairs are positive.
 
     Raises:
-        ConfigurationError: the reader's rows are no such pairs, or have no such number or class.
+        ConfigurationError: the task has no such pairs, or no such score or class.
     """
 
     VERSION = 1
@@ -50,48 +50,48 @@ class SimilarPairs(TaskReader):
         super().__init__(reader.options, reader.limits)
         self._reader = reader
         self._class: int | None = None
-        facts, alike = reader.facts, config.alike
-        if facts.head == "regression" and facts.texts == 2 and isinstance(alike, float):
-            if not facts.low < alike <= facts.high:
+        facts, threshold = reader.facts, config.alike
+        if facts.head == "regression" and facts.texts == 2 and isinstance(threshold, float):
+            if not facts.low < threshold <= facts.high:
                 raise ConfigurationError(
                     f"tasks.similarity.alike: expected a number above {facts.low:g} and up to {facts.high:g}, "
-                    f"got {alike:g}"
+                    f"got {threshold:g}"
                 )
-            self._alike = alike
-        elif facts.head == "classification" and facts.texts == 2 and _name(alike) in facts.labels:
-            self._class, self._alike = facts.labels.index(_name(alike)), 1.0
-        elif facts.head == "lm" and alike is None:
-            self._alike = 1.0
+            self._threshold = threshold
+        elif facts.head == "classification" and facts.texts == 2 and _class_name(threshold) in facts.labels:
+            self._class, self._threshold = facts.labels.index(_class_name(threshold)), 1.0
+        elif facts.head == "lm" and threshold is None:
+            self._threshold = 1.0
         else:
-            wanted = {
+            expected = {
                 "regression": f"a number up to {facts.high:g}", "classification": f"one of {', '.join(facts.labels)}",
                 "lm": "null",
             }.get(facts.head if facts.texts == 2 or facts.head == "lm" else "")  # fmt: skip
             raise ConfigurationError(
                 f"tasks.similarity: the task {facts.name} has no pairs of texts"
-                if wanted is None
-                else f"tasks.similarity.alike: expected {wanted} of the task {facts.name}, got {alike}"
+                if expected is None
+                else f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {threshold}"
             )
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task; classes have become 0 and 1, and aligned texts are to find each other."""
+        """Metadata of the similarity task; aligned texts are scored by retrieval accuracy."""
         facts = self._reader.facts
         if facts.head == "regression":
-            return replace(facts, head="similarity", alike=self._alike)
+            return replace(facts, head="similarity", alike=self._threshold)
         metrics = _METRICS if facts.head == "classification" else ("accuracy",)
-        return TaskFacts(name=facts.name, head="similarity", metrics=metrics, texts=2, alike=self._alike)
+        return TaskFacts(name=facts.name, head="similarity", metrics=metrics, texts=2, alike=self._threshold)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file as the reader opens it."""
+        """Open a file with the reader of the pairs."""
         return self._reader.open(path)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the files that the reader reads beside a file."""
+        """Return the companions of the reader of the pairs."""
         return self._reader.companions(path)
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every pair of a file with its number."""
+        """Yield every pair of a file with its score."""
         for item in self._reader.read(file):
             if isinstance(item, SourceTarget):
                 yield LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
@@ -103,16 +103,16 @@ class SimilarPairs(TaskReader):
                 yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows as the reader counts them."""
+        """Return the number of rows, counted by the reader of the pairs."""
         return self._reader.row_count(file)
 
     def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
-        """Return a row of train, or the reason that it is not learnt: its texts do not belong together."""
-        if isinstance(item, LabeledText) and item.target is not None and item.target < self._alike:
+        """Return a training row, or a rejection if the pair is negative."""
+        if isinstance(item, LabeledText) and item.target is not None and item.target < self._threshold:
             return Rejected("not_alike", item.index)
         return item
 
 
-def _name(alike: float | str | None) -> str:
-    """Return the name of a class, which may be a number: that of MRPC's paraphrases is 1."""
-    return f"{alike:g}" if isinstance(alike, float) else str(alike)
+def _class_name(value: float | str | None) -> str:
+    """Return the name of a class, which may be a number: MRPC's paraphrases have class 1."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

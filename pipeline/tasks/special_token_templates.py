@@ -1,4 +1,4 @@
-"""Frames of task rows: special tokens around one text or two, and how texts are shortened to fit."""
+"""Templates of task rows: special tokens around one text or a pair, and truncation to the maximum length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
 
 @dataclass(frozen=True, slots=True)
 class FramedRow:
-    """A framed row: its ids, where its segments start, and the tokens that were cut off."""
+    """The ids of a row with special tokens, where its segments start, and the number of truncated tokens."""
 
     ids: NDArray[Any]
     segment_starts: tuple[int, ...]
@@ -26,36 +26,29 @@ class FramedRow:
 
 @dataclass(frozen=True)
 class Frame:
-    """Special tokens, by role.
-
-    Args:
-        architecture: of the models that read such rows.
-        head: before the first text.
-        between: between two texts.
-        tail: after the last text.
-        segments: true if the second text of a pair is a segment of its own, which starts after `between`.
-    """
+    """A template: the roles of the special tokens before, between and after the texts."""
 
     architecture: Architecture
     head: tuple[str, ...]
     between: tuple[str, ...]
     tail: tuple[str, ...]
     segments: bool
+    """whether the second text of a pair is a second segment, which starts after `between`"""
     decoder_start: str | None = None
-    """special token that opens the decoder's input"""
+    """first special token of the decoder's input"""
 
     def length(self, texts: int) -> int:
-        """Return the special tokens of a row of one or two texts."""
+        """Return the number of special tokens of a row of one or two texts."""
         return len(self.head) + (len(self.between) if texts > 1 else 0) + len(self.tail)
 
     def check(self, vocabulary: Vocabulary) -> None:
-        """Raise ConfigurationError where the vocabulary lacks a special token of the frame."""
+        """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
         start = () if self.decoder_start is None else (self.decoder_start,)
         for roles in (self.head, self.between, self.tail, start):
             self.ids(roles, vocabulary)
 
     def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        """Return the facts of rows that a manifest records."""
+        """Return the properties of the rows that a manifest records."""
         if self.architecture == "decoder":
             return {"predict_from": "previous"}
         if self.decoder_start is None:
@@ -63,11 +56,7 @@ class Frame:
         return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
 
     def row(self, texts: Sequence[NDArray[Any]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
-        """Return the framed row of one text or two, shortened to `max_length` tokens.
-
-        Raises:
-            ConfigurationError: the vocabulary lacks a special token of the frame.
-        """
+        """Return the row of one text or a pair, truncated to `max_length` tokens."""
         kept = truncate_lengths([len(text) for text in texts], max_length - self.length(len(texts)))
         head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
         parts = [head, texts[0][: kept[0]]]
@@ -80,11 +69,7 @@ class Frame:
         return FramedRow(ids, tuple(starts), sum(map(len, texts)) - sum(kept))
 
     def ids(self, roles: Sequence[str], vocabulary: Vocabulary) -> NDArray[Any]:
-        """Return the ids of special tokens.
-
-        Raises:
-            ConfigurationError: the vocabulary lacks one.
-        """
+        """Return the ids of special tokens; ConfigurationError if the vocabulary lacks one."""
         ids = [vocabulary.id_of(role, "the frame of task rows (tasks.frame)") for role in roles]
         return np.array(ids, vocabulary.id_dtype)
 
@@ -96,15 +81,14 @@ FRAMES: Final[dict[FrameName, Frame]] = {
     "gpt": Frame("decoder", (), (), ("eos",), segments=False),
     "llama": Frame("decoder", ("bos",), (), ("eos",), segments=False),
 }
-"""`[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805), `<s> a </s></s> b </s>` (arXiv 1907.11692), and
-`a </s>` for source and target, with the pad before the decoder's input (arXiv 1910.10683); of
-decoders `a </s>`, and `<s> a </s>`."""
+"""bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b </s>` (1907.11692);
+t5: `a </s>` for source and target, the pad starts the decoder (1910.10683); gpt: `a </s>`; llama: `<s> a </s>`."""
 
 
 def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """Return the tokens of each text that are kept: one at a time is cut from the end of the longer one.
+    """Return how many tokens of each text fit: tokens are removed one at a time from the end of the longer text.
 
-    Of two equally long texts the second is cut first, as in BERT's code. [7, 4] in a room of 6 are [3, 3].
+    The second of two equally long texts is truncated first, as in BERT's code: [7, 4] with room 6 gives [3, 3].
     """
     if len(lengths) == 1 or sum(lengths) <= room:
         return [min(lengths[0], room), *lengths[1:]]

@@ -1,4 +1,4 @@
-"""The split that each input file holds: named by the label of its input, or by the end of the file's name."""
+"""Find the split that each input file holds, by the label of its input or the end of its file name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)
 _LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
-"""Labels of inputs: the names of files, and those of further sets to learn or to score, such as other languages."""
+"""Labels of inputs: those of file names, and further training or evaluation sets, such as other languages."""
 _UNNAMED: Final = "default"
-"""Label of an input that has none."""
+"""Default label of an input."""
 
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """The files of a task by split, and those that are no split of it."""
+    """The files of a task by split, and the other files."""
 
     splits: dict[str, SourceFile]
     others: tuple[SourceFile, ...]
@@ -32,15 +32,15 @@ class SplitFiles:
 def split_files(files: Sequence[SourceFile]) -> SplitFiles:
     """Return the split of each file: `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, or an input of `source: dev`.
 
-    Where two files of a folder have names of one split, the shorter name is it: GLUE's folders hold `train.tsv` beside
-    the files that it was made of.
+    If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
+    was made from.
 
     Raises:
-        ConfigurationError: no file is a split, two are one and the same, or an input's label is no name of a split.
+        ConfigurationError: no file is a split, two files are the same split, or a label is not the name of a split.
     """
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
-    for file in sorted(files, key=lambda one: (len(one.path.name), one.source)):
+    for file in sorted(files, key=lambda file: (len(file.path.name), file.source)):
         split = _split_of(file)
         if split is None:
             others.append(file)
@@ -70,5 +70,5 @@ def _split_of(file: SourceFile) -> str | None:
                 f"dev_matched, test_de and the like, got {file.entry.source!r}"
             )
         return file.entry.source
-    found = _NAME.fullmatch(PurePosixPath(file.source).name.partition(".")[0].replace("-", "_"))
-    return found[1] if found else None
+    match = _NAME.fullmatch(PurePosixPath(file.source).name.partition(".")[0].replace("-", "_"))
+    return match[1] if match else None

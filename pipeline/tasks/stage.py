@@ -34,46 +34,45 @@ _VERSION = 2
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class TasksConfig:
-    """A task, and the form of its rows."""
+    """A task and the layout of its rows."""
 
     reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")]
-    """reader of the files and its task: {name: glue, task: sst2}"""
+    """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
-    """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
-    t5, `a </s>`, for texts that become texts; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
+    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
+    t5, `a </s>`, for encoder-decoders; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
-    """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
+    """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
-    """tokens between the begins of two windows of a text that is tagged or searched for answers, which is never cut;
-    null: half of the room that a window has for the text, which it is at most"""
+    """tokens between the starts of two windows of a long text, for tagging and question answering; null: half of the
+    room for the text, which is also the maximum"""
     carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
-    """split to its share of the rows of train, for tasks without files of their own: {dev: 0.1, test: 0.2}; no two
+    """splits taken from the training file and their shares, for tasks without such files: {dev: 0.1, test: 0.2}; no two
     splits share a document or a text"""
     exclude: list[Path] = field(default_factory=list)
-    """files of the task whose documents and texts no split may hold, such as those of another test set"""
+    """files of the task whose documents and texts are excluded from every split, such as another test set"""
     disjoint: bool = False
-    """refuse rows of other splits that share a document or a text with a row of train: those of XQuAD with SQuAD's"""
+    """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
     code_switch: CodeSwitchConfig | None = None
-    """words of the rows of train that dictionaries replace: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
+    """translate words of the training rows by dictionaries: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
     similarity: SimilarityConfig | None = None
-    """encode the texts of a pair apart, for the head similarity, and learn those that belong together: {alike: 4.0};
-    null: in one row"""
+    """encode the two texts of a pair separately, for the head similarity, and train on positive pairs: {alike: 4.0};
+    null: encode them in one row"""
 
     def __post_init__(self) -> None:
-        """Check that rows are left for train."""
         if "train" in self.carve or sum(self.carve.values()) >= 1:
             raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
-        """Raise ConfigurationError where the vocabulary lacks a special token of the frame."""
+        """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
         FRAMES[self.frame].check(vocabulary)
 
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):
-    """One file of the input to one set: `tasks/sst2/train`, `tasks/sst2/dev`."""
+    """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
-    order: ClassVar[int] = 90
+    place: ClassVar[int] = 90
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     def _files(self) -> SplitFiles:
@@ -82,7 +81,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return split_files(source_files(self.recipe.input, self.recipe.output))
 
     def mistakes(self) -> Iterator[str]:
-        """Name what is missing: files of a split, a tokenizer, a special token of the frame."""
+        """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
         files = self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
@@ -93,17 +92,17 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             switch.check_head(facts)
             for path in switch.dictionaries:
                 read_dictionary(path, self.recipe.limits)
-        yield from self._lost(self.folder / facts.name, {*files.splits, *self.config.carve})
-        yield from self._one_file(files)
+        yield from self._check_missing_splits(self.folder / facts.name, {*files.splits, *self.config.carve})
+        yield from self._check_disjoint_files(files)
         if (head, frame.architecture) not in ROW_TYPES:
-            fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_TYPES]
+            fit = [name for name, other in FRAMES.items() if (head, other.architecture) in ROW_TYPES]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
             )
 
-    def _one_file(self, files: SplitFiles) -> Iterator[str]:
-        """Name the files that two splits share although they are to share no row."""
+    def _check_disjoint_files(self, files: SplitFiles) -> Iterator[str]:
+        """Yield the files that are both a training and another split, although `disjoint` is set."""
         training = {file.path.resolve(): split for split, file in files.splits.items() if is_training_split(split)}
         for split, file in files.splits.items() if self.config.disjoint else ():
             if not is_training_split(split) and (train := training.get(file.path.resolve())) is not None:
@@ -112,8 +111,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                     f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
                 )
 
-    def _lost(self, sets: Path, splits: Collection[str]) -> Iterator[str]:
-        """Name the published sets that a start without their files would remove."""
+    def _check_missing_splits(self, sets: Path, splits: Collection[str]) -> Iterator[str]:
+        """Yield the published sets that a run without their files would remove."""
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
         for manifest in sorted(sets.glob("*/manifest.json")):
             if (split := manifest.parent.name) not in splits:
@@ -123,14 +122,14 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 )
 
     def version(self) -> int:
-        """Return a hash of the versions and of the content of the files, which no plan has frozen."""
+        """Return a hash of the versions and of the contents of all files."""
         files = self._files().splits
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
         reader = self.config.reader.build(self.recipe.limits)
-        beside = [path for file in files.values() for path in reader.companions(file.path)]
+        companions = [path for file in files.values() for path in reader.companions(file.path)]
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
-        contents += [file_hash(path) for path in (*beside, *self.config.exclude, *dictionaries)]
+        contents += [file_hash(path) for path in (*companions, *self.config.exclude, *dictionaries)]
         return hash64(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
@@ -140,33 +139,28 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
-        work = TaskSets(
+        sets = TaskSets(
             len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
             config.max_length, config.stride, tuple(config.exclude), config.disjoint, config.code_switch,
             config.similarity, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits,
             languages.pop(),
         )  # fmt: skip
-        return [work, TaskManifests(work, recipe.seed)]
+        return [sets, TaskManifests(sets, recipe.seed)]
 
     def row(self, counts: TaskCounts) -> Row:
-        """Show the rows of all splits and of each one, their examples, and what of them is cut off."""
-        parts = tuple((split, _row(found)) for split, found in counts["splits"].items())
+        """Show rows, examples and truncation, in total and per split."""
+        parts = tuple((split, _row(part)) for split, part in counts["splits"].items())
         return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
 
     def check(self, counts: TaskCounts) -> None:
-        """Check that each row is an example or refused for a reason."""
-        for split, found in counts.get("splits", {}).items():
-            if "rows_read" in found:
-                dealt = found["rows_in"] + found.get("rows_elsewhere", 0)
-                require_equal(f"tasks {split}", "rows_read", found["rows_read"], "rows_in + rows_elsewhere", dealt)
-            refused = sum(found["refused"].values())
-            require_equal(
-                f"tasks {split}",
-                "rows_in + windows",
-                found["rows_in"] + found["windows"],
-                "examples + refused",
-                found["examples"] + refused,
-            )
+        """Check that each row became an example or was rejected with a reason."""
+        for split, part in counts.get("splits", {}).items():
+            if "rows_read" in part:
+                assigned = part["rows_in"] + part.get("rows_elsewhere", 0)
+                require_equal(f"tasks {split}", "rows_read", part["rows_read"], "rows_in + rows_elsewhere", assigned)
+            outcomes = part["examples"] + sum(part["refused"].values())
+            windows = part["rows_in"] + part["windows"]
+            require_equal(f"tasks {split}", "rows_in + windows", windows, "examples + refused", outcomes)
 
 
 def _row(counts: SplitCounts) -> Row:
@@ -179,7 +173,7 @@ def _row(counts: SplitCounts) -> Row:
 
 
 def _sources(files: SplitFiles, carve: Mapping[str, float]) -> Iterator[SplitSource]:
-    """Yield the splits, those that are carved from train after those of files."""
+    """Yield the splits of files, then those taken from the training file."""
     train = files.splits.get("train")
     if carve and (train is None or not files.splits.keys().isdisjoint(carve)):
         raise ConfigurationError(

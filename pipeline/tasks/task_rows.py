@@ -1,4 +1,4 @@
-"""Rows of a task as rows of an example set: encoded, framed, and in an order that follows from their uids."""
+"""Base of the row builders: encode the rows of a task file, build examples and shuffle them by their uids."""
 
 from __future__ import annotations
 
@@ -26,39 +26,35 @@ Item = TypeVar("Item", bound=TaskItem)
 INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed text, or pair of texts")
 RECORD: Final = Feature("record", "uint8", 1, "what scores are computed from: JSON in UTF-8, which no model reads")
 _BATCH: Final = 1024
-"""Rows that are encoded at a time."""
+"""Rows encoded at a time."""
 
 
 def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:
-    """Return the content of the column `record`."""
+    """Encode the column `record`."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return np.frombuffer(text.encode(), np.uint8)
 
 
 def record_of(rows: Rows, row: int) -> dict[str, Any]:
-    """Return what the column `record` holds for a row."""
+    """Decode the column `record` of a row."""
     record: dict[str, Any] = json.loads(rows.columns["record"][row].tobytes())
     return record
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of the rows of a set.
-
-    Args:
-        frame: special tokens around texts.
-        max_length: tokens of a row at most.
-        stride: tokens between the begins of two windows of one text, at most half of their room; None: half of it.
-    """
+    """Special tokens and lengths of the rows of a set."""
 
     frame: Frame
     max_length: int
+    """maximum tokens of a row, including special tokens"""
     stride: int | None = None
+    """tokens between the starts of two windows of a text; None or more than half of their room: half of it"""
 
     def step(self, room: int) -> int:
-        """Return the tokens between the begins of two windows of `room` tokens.
+        """Return the tokens between the starts of two windows of `room` tokens.
 
-        At most half of the room, so that every part of a text of at most half of it lies in some window.
+        At most half, so that every span of up to half a window lies completely inside some window.
         """
         half = max(1, room // 2)
         return min(half, self.stride or half)
@@ -66,36 +62,32 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class BuiltExample:
-    """One example.
-
-    Args:
-        columns: the content of each list column.
-        offset: number of its first word or token, of a row that became several examples.
-        cut: tokens that it lost.
-        labels: how often it has each class.
-        notes: what else is counted, by name.
-    """
+    """One example."""
 
     columns: Mapping[str, Any]
     offset: int = 0
+    """index of its first word or token, for a row that became several examples"""
     cut: int = 0
+    """truncated tokens"""
     labels: Mapping[str, int] = field(default_factory=dict)
+    """occurrences of each label"""
     notes: Mapping[str, int] = field(default_factory=dict)
+    """further counts by name"""
 
 
 class TaskRows(ABC, Generic[Item]):
-    """Rows of one file; the counts are complete when they have been taken.
+    """Builds the rows of one file and counts them in `counts`.
 
     Args:
-        facts: of the task.
-        form: of the rows.
-        tokenizer: of the set.
-        corpus: of the recipe; with `source`, the place of the row and its texts it decides its uid.
+        facts: metadata of the task.
+        form: special tokens and lengths.
+        tokenizer: tokenizer of the set.
+        corpus: name of the recipe's corpus; with `source`, the index of the row and its texts it determines the uid.
         source: name of the file.
     """
 
     per_token: ClassVar[int] = 1
-    """Values of all columns together for each token, as large as an id; from them follow the rows of a block."""
+    """Values per token over all columns, in units of an id; determines the rows of a block."""
 
     def __init__(self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str) -> None:
         self.facts, self.form, self.tokenizer = facts, form, tokenizer
@@ -107,61 +99,58 @@ class TaskRows(ABC, Generic[Item]):
     @classmethod
     @abstractmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns, in their order."""
+        """Return the list columns in order."""
 
     @abstractmethod
     def texts(self, item: Item) -> Sequence[str]:
-        """Return the texts of a row that are encoded."""
+        """Return the texts of a row to encode."""
 
     @abstractmethod
     def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return the examples of a row, or the reason for which it is none.
-
-        Args:
-            item: the row.
-            encodings: of its texts.
-        """
+        """Return the examples of a row from the encodings of its texts, or the reason to reject it."""
 
     def rows(self, items: Iterable[Item | Rejected]) -> Rows:
-        """Return all rows in the order of a keyed word of their uid, so that no block holds one class alone."""
-        found = list(self._build_all(items))
-        rows = self._columns([item for item, _ in found], [built for _, built in found])
+        """Return all rows, shuffled by a hash of their uids so that no block holds a single class."""
+        pairs = list(self._build_all(items))
+        rows = self._columns([item for item, _ in pairs], [example for _, example in pairs])
         return rows.take(np.argsort(mix(rows.fixed["uid"]), kind="stable"))
 
     def _build_all(self, items: Iterable[Item | Rejected]) -> Iterator[tuple[Item, BuiltExample]]:
-        given = iter(items)
-        while batch := list(islice(given, _BATCH)):
+        remaining = iter(items)
+        while batch := list(islice(remaining, _BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
-            kept = [one for one in batch if not isinstance(one, Rejected)]
-            texts = list(dict.fromkeys(text for one in kept for text in self.texts(one)))
+            # encode each distinct text of the batch once
+            texts = [text for item in batch if not isinstance(item, Rejected) for text in self.texts(item)]
+            texts = list(dict.fromkeys(texts))
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
-            for one in batch:
-                found = (
-                    one.reason
-                    if isinstance(one, Rejected)
-                    else self.build(one, [encodings[text] for text in self.texts(one)])
-                )
-                if isinstance(found, str):
-                    add_counts(self.counts, {"refused": {found: 1}})
-                else:
-                    assert not isinstance(one, Rejected)
-                    yield from ((one, self._count(built)) for built in found)
-                    add_counts(self.counts, {"windows": len(found) - 1})
+            for item in batch:
+                if isinstance(item, Rejected):
+                    add_counts(self.counts, {"refused": {item.reason: 1}})
+                    continue
+                examples = self.build(item, [encodings[text] for text in self.texts(item)])
+                if isinstance(examples, str):
+                    add_counts(self.counts, {"refused": {examples: 1}})
+                    continue
+                for example in examples:
+                    self._count(example)
+                    yield item, example
+                add_counts(self.counts, {"windows": len(examples) - 1})
 
-    def _count(self, built: BuiltExample) -> BuiltExample:
-        counts: dict[str, Any] = {"examples": 1, "tokens": len(built.columns["input_ids"])}
-        counts |= {"labels": dict(built.labels), "notes": dict(built.notes)}
-        if built.cut:
-            counts |= {"truncated": 1, "truncated_tokens": built.cut}
+    def _count(self, example: BuiltExample) -> None:
+        counts: dict[str, Any] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
+        counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}
+        if example.cut:
+            counts |= {"truncated": 1, "truncated_tokens": example.cut}
         add_counts(self.counts, counts)
-        return built
 
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
+        # uids: of the row's document, and of the example by the texts of the row and the offset in it
         documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
         uids = [
             hash64("task", uid, *item.overlap_texts, *([row.offset] if row.offset else []))
             for uid, item, row in zip(documents, items, rows, strict=True)
         ]
+        # fixed columns, [examples] each
         zeros = {"variant": np.uint16, "copy": np.uint8, "part": np.uint8, "language": np.uint8}
         fixed: dict[str, Any] = {
             "uid": np.array(uids, np.uint64),
@@ -169,11 +158,8 @@ class TaskRows(ABC, Generic[Item]):
             "document_offset": np.array([row.offset for row in rows], np.uint32),
             **{name: np.zeros(len(items), dtype) for name, dtype in zeros.items()},
         }
-        columns = {
-            feature.name: Ragged.from_lists([row.columns[feature.name] for row in rows], self._dtype(feature))
-            for feature in self.features(self.facts, self.form.frame)
-        }
+        columns = {}
+        for feature in self.features(self.facts, self.form.frame):
+            dtype = self.tokenizer.vocabulary.id_dtype if feature.dtype == "ids" else feature.dtype
+            columns[feature.name] = Ragged.from_lists([row.columns[feature.name] for row in rows], dtype)
         return Rows(fixed, columns)
-
-    def _dtype(self, feature: Feature) -> Any:
-        return self.tokenizer.vocabulary.id_dtype if feature.dtype == "ids" else feature.dtype

@@ -11,57 +11,51 @@ import numpy as np
 from clozeline.arrays import Int64
 
 NO_WORD: Final = 65_535
-"""Number of the word of a token that belongs to none."""
+"""Word index of a token without a word."""
 
 
 def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
-    """Return the first character of each token and that after its last, [tokens, 2], without white space around it.
+    """Return the first character of each token and the one after its last, [tokens, 2], without surrounding whitespace.
 
-    Tokens that share a character each have all of it, so the first of them is the one that holds its first byte. A
-    token of white space alone is empty.
+    Tokens that share a character all span it; the first of them holds its first byte. A whitespace token is empty.
 
     Args:
-        text: as it was encoded.
-        starts: character at which each token begins, as `Encoding` has them.
-        ends: `Encoding.ends`; None: no token ends inside a character.
+        text: the encoded text.
+        starts: `Encoding.starts`, [tokens].
+        ends: `Encoding.ends`, [tokens]; None if no token ends inside a character.
 
     Example:
         >>> token_spans(" a  bc", np.array([0, 2, 5])).tolist()
         [[1, 2], [4, 5], [5, 6]]
     """
+    # where the next token with another start begins [T]
     following = np.append(starts, len(text))[np.searchsorted(starts, starts, side="right")]
     following = following if ends is None else np.maximum(following, ends)
-    places = np.arange(len(text) + 1)
+    # for each character: end of the last and start of the next visible one, [characters + 1]
+    positions = np.arange(len(text) + 1)
     blank = np.fromiter(map(str.isspace, text), np.bool_, len(text))
-    last = np.maximum.accumulate(np.where(np.append(True, ~blank), places, 0))
-    first = np.minimum.accumulate(np.where(np.append(~blank, True), places, len(text))[::-1])[::-1]
+    last = np.maximum.accumulate(np.where(np.append(True, ~blank), positions, 0))
+    first = np.minimum.accumulate(np.where(np.append(~blank, True), positions, len(text))[::-1])[::-1]
     begins = np.minimum(first[starts], following)
     return np.stack((begins, np.maximum(last[following], begins)), axis=1)
 
 
 def word_bounds(words: Sequence[str]) -> Int64:
-    """Return where words lie in their text with one space between two, [words, 2]; `["a", "bc"]` gives 0:1 and 2:4."""
+    """Return the characters of words joined by single spaces, [words, 2]; `["a", "bc"]` gives 0:1 and 2:4."""
     ends = np.array(list(accumulate((len(word) + 1 for word in words), initial=0)), np.int64)
     return np.stack((ends[:-1], ends[1:] - 1), axis=1)
 
 
 def word_numbers(spans: Int64, bounds: Int64) -> Int64:
-    """Return the number of the word in which each token begins, `NO_WORD` for one that is empty.
-
-    Args:
-        spans: of tokens, [tokens, 2].
-        bounds: of words, [words, 2].
-    """
+    """Return the index of the word in which each token starts, [tokens]; `NO_WORD` for an empty token."""
     numbers = np.searchsorted(bounds[:, 0], spans[:, 0], side="right") - 1
     return np.where(spans[:, 0] < spans[:, 1], numbers, NO_WORD)
 
 
 def first_tokens(spans: Int64, bounds: Int64) -> Int64:
-    """Return the token that holds the first byte of each word, [words], -1 for a word that has none.
+    """Return the token that holds the first byte of each word, [words]; -1 for a word without tokens.
 
-    Args:
-        spans: of tokens, [tokens, 2], ascending.
-        bounds: of words, [words, 2].
+    `spans` are the characters of tokens, [tokens, 2], ascending; `bounds` those of words, [words, 2].
 
     Example:
         >>> first_tokens(np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])).tolist()

@@ -1,9 +1,9 @@
-"""Readers of labelled tasks: files as their authors publish them become texts with labels. One task collection a file.
+"""Readers of labeled tasks: parse the files of a task collection as their authors publish them.
 
-Every row of a file is given or counted with a reason; none stops the file, and no layout is guessed.
+Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout is guessed.
 """
 
-from clozeline.pipeline.tasks.readers._reader import HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
+from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
@@ -17,5 +17,6 @@ from clozeline.pipeline.tasks.readers._task_items import (
     answer_runs,
 )
 
-__all__ = ["Choices", "Dialogue", "HeadName", "LabeledText", "Layout", "Part", "Question", "Rejected", "SourceTarget",
-           "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs", "facts_of"]  # fmt: skip
+__all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Layout", "Part", "Question", "Rejected",
+           "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs",
+           "facts_of"]  # fmt: skip

@@ -1,7 +1,4 @@
-"""The nine tasks of GLUE (arXiv 1804.07461): classes, metrics, and the layouts in which their files are found.
-
-Classes have the names that GLUE's submissions have. A test file of GLUE has no labels.
-"""
+"""The nine tasks of GLUE (arXiv 1804.07461): class names as in GLUE's submissions, metrics and file layouts."""
 
 from __future__ import annotations
 
@@ -14,13 +11,15 @@ from clozeline.pipeline.tasks.readers._tables import TableLayout
 
 _BINARY: Final = ("0", "1")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
+_NLI: Final = ("entailment", "neutral", "contradiction")
+_QUESTIONS: Final = ("question1", "question2")
 _PAIR: Final = ("sentence1", "sentence2")
 _EXPORT: Final = "export with numbers"
 
 
 @dataclass(frozen=True)
 class GlueTask:
-    """A task, and the layouts of its files in the order in which they are tried."""
+    """A task, and the layouts of its files in the order to try."""
 
     facts: TaskFacts
     layouts: tuple[TableLayout, ...]
@@ -36,9 +35,9 @@ def _task(
     positive: int | None = None,
     exported: tuple[str, ...] | None = None,
 ) -> GlueTask:
-    """Return a task of classes whose official files have a header: with the label, and of the test set without.
+    """Return a classification task; official files have a header, with the label except in the test set.
 
-    Exports of Hugging Face number the classes, in our order, in a column `label`, and name the texts `exported`.
+    Hugging Face exports hold the class index in a column `label` and name the texts `exported`.
     """
     numbers = tuple((str(number), number) for number in range(len(labels)))
     cells = tuple(dict.fromkeys((*numbers, *((cell, number) for number, cell in enumerate(labels)))))
@@ -55,11 +54,11 @@ def _task(
 _COLA = TableLayout(
     name="official", texts=("sentence",), cells=(("0", 0), ("1", 1)), columns=("source", "label", "mark", "sentence")
 )
-"""The third column is the author's mark, which says the label: it is never a text."""
+"""The third column is the author's mark, which reveals the label: it is never a text."""
 _SENTENCES = TableLayout(
     name="sentences without header", texts=("sentence",), cells=(("0", 0), ("1", 1)), columns=("sentence", "label")
 )
-"""The whole sentences of SST-2 (6,920 in training), instead of GLUE's phrases."""
+"""The complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases."""
 _STSB = GlueTask(
     TaskFacts(name="stsb", head="regression", metrics=("pearson", "spearman"), texts=2, low=0.0, high=5.0),
     (
@@ -73,27 +72,11 @@ _TASKS: Final = (
     _task("cola", _BINARY, ("matthews_correlation",), ("sentence",), _COLA),
     _task("sst2", _BINARY, ("accuracy",), ("sentence",), _SENTENCES),
     _task("mrpc", _BINARY, ("f1", "accuracy"), ("#1 String", "#2 String"), label="Quality", positive=1, exported=_PAIR),
-    _task(
-        "qqp",
-        _BINARY,
-        ("f1", "accuracy"),
-        ("question1", "question2"),
-        label="is_duplicate",
-        positive=1,
-        exported=("question1", "question2"),
-    ),
+    _task("qqp", _BINARY, ("f1", "accuracy"), _QUESTIONS, label="is_duplicate", positive=1, exported=_QUESTIONS),
     _STSB,
-    _task(
-        "mnli",
-        ("entailment", "neutral", "contradiction"),
-        ("accuracy",),
-        _PAIR,
-        label="gold_label",
-        exported=("premise", "hypothesis"),
-    ),
+    _task("mnli", _NLI, ("accuracy",), _PAIR, label="gold_label", exported=("premise", "hypothesis")),
     _task("qnli", _ENTAILMENT, ("accuracy",), ("question", "sentence")),
     _task("rte", _ENTAILMENT, ("accuracy",), _PAIR),
     _task("wnli", _BINARY, ("accuracy",), _PAIR),
 )
 GLUE_TASKS: Final = {task.facts.name: task for task in _TASKS}
-"""The tasks by name."""

@@ -1,4 +1,4 @@
-"""JSON files, plain or compressed, read as a whole."""
+"""Read a complete JSON file, plain or compressed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 
 
 def read_whole_json(path: Path, limits: Limits) -> Any:
-    """Return the plain data of a file, or raise ConfigurationError where it is damaged, too large, or no JSON."""
+    """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not JSON."""
     try:
         content = bytearray()
         for piece in decompress_file(path, limits, resume=False):

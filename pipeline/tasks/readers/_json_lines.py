@@ -1,4 +1,4 @@
-"""Lines of JSON, each an object, and the texts of their fields."""
+"""Read JSON lines and the texts of their fields."""
 
 from __future__ import annotations
 
@@ -13,55 +13,39 @@ from clozeline.pipeline.tasks.readers._task_items import Rejected
 from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, text_lines
 
 Object: TypeAlias = Mapping[str, Any]
-
-
 OBJECT_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
-"""Reasons for which a line is no object, or lacks a field."""
+"""Reasons why a line is not an object or lacks a field."""
 
 
 def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Rejected]]:
-    """Yield the number of each line with its object; a line that is anything else is refused as `fields`.
-
-    Args:
-        path: the file, plain or compressed.
-        limits: bounds on lines and decompression.
-    """
+    """Yield the index and the object of each line; any other line is rejected as `fields`."""
     for index, line in text_lines(path, limits):
         if isinstance(line, Rejected):
             yield index, line
         elif not line.strip():
             yield index, Rejected("blank_line", index)
         else:
-            found = _object(line)
-            yield index, Rejected("fields", index, found) if isinstance(found, str) else found
+            try:
+                row = parse_json(line)
+            except ValueError as error:
+                yield index, Rejected("fields", index, f"it is no JSON ({error})")
+                continue
+            yield index, row if isinstance(row, Mapping) else Rejected("fields", index, "it is no JSON object")
 
 
 def require_fields(path: Path, limits: Limits, *names: str) -> Object:
-    """Return the object of the first line of a file, which has some fields.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    first = first_object(path, limits, f"JSON lines with the fields {' and '.join(names)}")
+    """Return the object of the first line of a file; ConfigurationError if it lacks one of the fields."""
+    expected = f"JSON lines with the fields {' and '.join(names)}"
+    first = first_object(path, limits, expected)
     if missing := [name for name in names if field_of(first, name) is None]:
         raise ConfigurationError(
-            f"{path}: expected JSON lines with the fields {' and '.join(names)}, got {', '.join(first) or 'none'} "
-            f"without {', '.join(missing)}"
+            f"{path}: expected {expected}, got {', '.join(first) or 'none'} without {', '.join(missing)}"
         )
     return first
 
 
 def first_object(path: Path, limits: Limits, expected: str) -> Object:
-    """Return the object of the first line of a file.
-
-    Args:
-        path: the file, plain or compressed.
-        limits: bounds on lines and decompression.
-        expected: what the file should hold, for the message.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the object of the first line of a file; ConfigurationError, naming what is `expected`, otherwise."""
     _, first = next(json_objects(path, limits), (0, Rejected("empty_file", 0, "the file has no lines")))
     if isinstance(first, Rejected):
         raise ConfigurationError(
@@ -72,24 +56,15 @@ def first_object(path: Path, limits: Limits, expected: str) -> Object:
 
 
 def field_of(row: Object, path: str) -> Any:
-    """Return a field, with dots between the names of nested ones; None where it is absent."""
-    found: Any = row
+    """Return the value at a dotted path such as `translation.en`; None if it is absent."""
+    value: Any = row
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def texts_in(row: Object, path: str) -> tuple[str, ...]:
-    """Return the text of a field, or those of a list; none where it is absent or holds anything else."""
-    found = field_of(row, path)
-    texts = found if isinstance(found, list) else [found]
+    """Return the text of a field, or the texts of a list; empty if it is absent or holds anything else."""
+    value = field_of(row, path)
+    texts = value if isinstance(value, list) else [value]
     return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
-
-
-def _object(line: str) -> Object | str:
-    """Return the object of a line, or why it is none."""
-    try:
-        found = parse_json(line)
-    except ValueError as error:
-        return f"it is no JSON ({error})"
-    return found if isinstance(found, Mapping) else "it is no JSON object"

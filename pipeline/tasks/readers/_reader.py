@@ -1,4 +1,4 @@
-"""The base of task readers: what they give, and the facts of a task that stand with its sets."""
+"""Base of task readers, and the metadata of a task that its manifests record."""
 
 from __future__ import annotations
 
@@ -16,31 +16,26 @@ from clozeline.pipeline.tasks.readers._task_items import LabeledText, Rejected, 
 from clozeline.pipeline.tasks.readers._text_lines import line_count
 
 TASK: Final = "task"
-"""Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
+"""Objective name in the manifests of task sets."""
 HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice", "similarity"]
-"""The heads that learn tasks."""
+"""Heads for fine-tuning."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout that a file shows; some readers have richer ones, with the same `name` and `labelled`."""
+    """The layout detected in a file; some readers have richer ones, with the same `name` and `has_labels`."""
 
     name: str
     """name in reports, such as `official`"""
     has_labels: bool = True
-    """true if its rows have labels; published test files often have none"""
+    """published test files often have none"""
     files: tuple[Path, ...] = ()
-    """files read with it line by line, such as that of the targets"""
+    """files read in parallel line by line, such as the targets"""
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A file of a task that can be read.
-
-    Args:
-        path: of the file, plain or compressed.
-        layout: what its first line shows.
-    """
+    """A file of a task, plain or compressed, and the layout detected in it."""
 
     path: Path
     layout: Any
@@ -48,51 +43,45 @@ class TaskFile:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFacts:
-    """Facts of a task that training and evaluation need; manifests record them.
-
-    Args:
-        name: of the task, such as `sst2`.
-        head: the head that learns it.
-        labels: names of the classes by their numbers, those of rows or of words; none where answers are no classes.
-        metrics: names of its metrics, the first decides.
-        texts: texts of a row, one or two.
-        positive: class that F1 is of; None: no metric needs one.
-        low: lowest number of a task of regression.
-        high: highest number of it.
-        unanswerable: true if questions may have no answer.
-        alike: lowest number of a pair whose texts belong together, of texts that are read apart.
-        words: texts of the classes, by their numbers, of a task whose classes a model writes.
-    """
+    """Metadata of a task for training and evaluation, recorded in manifests."""
 
     name: str
+    """name of the task, such as `sst2`"""
     head: HeadName
     labels: tuple[str, ...] = ()
+    """class names of rows or words, by class index"""
     metrics: tuple[str, ...]
+    """names of the metrics, main metric first"""
     texts: int = 1
+    """texts per row, 1 or 2"""
     positive: int | None = None
+    """positive class of F1"""
     low: float = 0.0
+    """lowest score of a regression task"""
     high: float = 1.0
+    """highest score of a regression task"""
     unanswerable: bool = False
+    """whether questions may have no answer"""
     alike: float | None = None
+    """lowest score of a positive pair, in a similarity task"""
     words: tuple[str, ...] = ()
+    """texts of the classes, by class index, if a model generates them"""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest; `unanswerable`, `alike` and `words` only where they are given."""
+        """Return plain data for a manifest; `unanswerable`, `alike` and `words` only if set."""
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words}
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TaskFacts:
-        """Return the facts of which `plain` is the plain data."""
-        given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
-        }
-        return cls(**given)
+        """Return the metadata from plain data."""
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
+        return cls(**values)
 
 
 class TaskReader(ABC):
-    """A reader of one collection of tasks, bound to one of them by its options.
+    """Reads one task of a collection, selected by its options.
 
     Args:
         options: an instance of the nested `Options`.
@@ -102,7 +91,7 @@ class TaskReader(ABC):
     VERSION: ClassVar[int]
     Options: ClassVar[Any]
     reasons: ClassVar[tuple[str, ...]]
-    """reasons for which rows are refused"""
+    """reasons why rows are rejected"""
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self.options = options
@@ -111,44 +100,44 @@ class TaskReader(ABC):
     @property
     @abstractmethod
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
 
     @abstractmethod
     def open(self, path: Path) -> TaskFile:
-        """Return a file with the layout that it shows.
+        """Detect the layout of a file.
 
         Raises:
-            ConfigurationError: it has none of the task's layouts; the message lists them, and what it has.
+            ConfigurationError: it has none of the task's layouts; the message lists them.
         """
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the files beside a file that are read with it, such as that of its targets."""
+        """Return the files that are read together with a file, such as its targets."""
         return ()
 
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every row of a file; lines that are no rows, such as a header, are left out."""
+        """Yield every row of a file, without lines that are not rows, such as a header."""
 
     def row_count(self, file: TaskFile) -> int:
-        """Return how many rows a file has, counted apart from `read`, which has to yield as many: here one a line."""
+        """Return the number of rows, counted independently of `read` as a check: by default one per line."""
         return max(line_count(path, self.limits) for path in (file.path, *file.layout.files))
 
     @cached_property
     def label_numbers(self) -> dict[str, int]:
-        """The number of each class."""
+        """Class index of each label."""
         return {label: number for number, label in enumerate(self.facts.labels)}
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield the lines of a file from which `read` gives these texts and classes, without line ends.
+        """Yield the lines of a file from which `read` returns these texts and classes, without line ends.
 
         Raises:
-            ConfigurationError: the reader writes no files.
+            ConfigurationError: the reader has no such layout.
         """
         raise ConfigurationError(f"the reader {type(self).__name__} has no layout of classes that can be written")
 
 
 def facts_of(manifest: Manifest) -> TaskFacts | None:
-    """Return the facts of the task whose rows a set holds; None for a set of another kind."""
+    """Return the task metadata of a set; None if it is not a task set."""
     if manifest.objective is None or manifest.objective.name != TASK:
         return None
     return TaskFacts.from_plain(manifest.objective.options[TASK])

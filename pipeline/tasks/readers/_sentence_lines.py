@@ -1,4 +1,4 @@
-"""Files of one word a line and a blank line between sentences."""
+"""Read files of one word per line with blank lines between sentences."""
 
 from __future__ import annotations
 
@@ -14,26 +14,17 @@ from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 @dataclass(slots=True)
 class SentenceLines:
-    """The lines of one sentence.
-
-    Args:
-        place: number of the first.
-        lines: their texts.
-        damage: reason of the first line without text; empty: none.
-    """
+    """The lines of one sentence."""
 
     index: int
+    """index of its first line"""
     lines: list[str] = field(default_factory=list)
     damage: str = ""
+    """reason of the first line without text; empty if there is none"""
 
 
 def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
-    """Yield the sentences of a file, without blank lines.
-
-    Args:
-        path: the file, plain or compressed.
-        limits: bounds on lines and decompression.
-    """
+    """Yield the sentences of a plain or compressed file."""
     sentence: SentenceLines | None = None
     for number, line in text_lines(path, limits):
         if isinstance(line, str) and not line.strip():
@@ -51,13 +42,7 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
 
 
 def sentence_count(path: Path, limits: Limits, mark: str | None = None) -> int:
-    """Return how many sentences a file has, without those that consist of lines beginning with `mark`."""
-
-    def is_blank(line: str | Rejected) -> bool:
-        return isinstance(line, str) and not line.strip()
-
-    def is_mark(line: str | Rejected) -> bool:
-        return isinstance(line, str) and mark is not None and line.startswith(mark)
-
-    runs = groupby((line for _, line in text_lines(path, limits)), key=is_blank)
-    return sum(not blank and not all(map(is_mark, run)) for blank, run in runs)
+    """Return the number of sentences of a file, except those of which all lines start with `mark`."""
+    lines = ("damaged" if isinstance(line, Rejected) else line for _, line in text_lines(path, limits))
+    runs = groupby(lines, key=lambda line: bool(line.strip()))
+    return sum(has_text and not (mark and all(line.startswith(mark) for line in run)) for has_text, run in runs)

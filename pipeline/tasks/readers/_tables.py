@@ -1,4 +1,4 @@
-"""Tables of tab-separated fields in which quotes have no meaning, and the layouts that their first line shows."""
+"""Read tab-separated tables, without quoting, and detect their layout from the first line."""
 
 from __future__ import annotations
 
@@ -14,35 +14,31 @@ from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, text_line
 
 _SHOWN: Final = 80
 TABLE_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
-"""Reasons for which a line is no row."""
+"""Reasons why a line is rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableLayout:
-    """Columns of a table, as its first line shows them.
-
-    Args:
-        name: in reports and messages.
-        texts: columns of the text, or of the two texts.
-        label: column of the label; None: the rows have none.
-        cells: number of the class that each content of the label column means; empty: it holds a number.
-        also: further columns that a header must name.
-        columns: all columns in their order, of a table without header; None: its first line is a header that names the
-            columns above, in any order and among others.
-        objects: true of lines of JSON, each with the columns as names.
-    """
+    """The columns of a table."""
 
     name: str
+    """name in reports and messages"""
     texts: tuple[str, ...]
+    """columns of the text or of both texts"""
     label: str | None = "label"
+    """column of the label; None if there is none"""
     cells: tuple[tuple[str, int], ...] = ()
+    """class index of each value of the label column; empty if it holds a score"""
     also: tuple[str, ...] = ()
+    """further columns that a header must name"""
     columns: tuple[str, ...] | None = None
+    """all columns of a table without header; None if the first line is a header with the columns above, in any order"""
     objects: bool = False
+    """whether the file holds JSON lines with the columns as keys"""
 
     @property
     def has_labels(self) -> bool:
-        """True if its rows have labels."""
+        """Whether the rows have labels."""
         return self.label is not None
 
     @property
@@ -50,7 +46,7 @@ class TableLayout:
         return {*self.texts, *self.also, *([] if self.label is None else [self.label])}
 
     def fits(self, first: Sequence[str]) -> bool:
-        """Return whether the fields of a first line are those of this layout."""
+        """Return whether the first line of a file has this layout."""
         if self.columns is None:
             return len(set(first)) == len(first) and self._header_columns <= set(first)
         if len(first) != len(self.columns):
@@ -59,21 +55,17 @@ class TableLayout:
         return self.label is None or cell in dict(self.cells)
 
     def describe(self) -> str:
-        """Return it for a message."""
+        """Return the layout in words, for a message."""
         if self.columns is None:
             return f"{self.name}: a header with {', '.join(sorted(self._header_columns))}"
-        held = f" ({self.label}: {' or '.join(cell for cell, _ in self.cells)})" if self.has_labels else ""
-        return f"{self.name}: no header, the fields {', '.join(self.columns)}{held}"
+        values = f" ({self.label}: {' or '.join(cell for cell, _ in self.cells)})" if self.has_labels else ""
+        return f"{self.name}: no header, the fields {', '.join(self.columns)}{values}"
 
 
 def table_rows(path: Path, limits: Limits) -> Iterator[tuple[int, list[str] | Rejected]]:
-    r"""Yield the number of each line with its fields: every tab separates two, every `\n` or `\r\n` ends a line.
+    """Yield the index and the tab-separated fields of each line.
 
-    Quotes have no meaning: with that of `csv`, a stray one would join lines, and rows would be lost silently.
-
-    Args:
-        path: the file, plain or compressed.
-        limits: bounds on lines and decompression.
+    Quotes are ordinary characters: with `csv`, a stray quote would join lines and silently lose rows.
     """
     for number, line in text_lines(path, limits):
         if isinstance(line, Rejected):
@@ -83,11 +75,7 @@ def table_rows(path: Path, limits: Limits) -> Iterator[tuple[int, list[str] | Re
 
 
 def detect_layout(path: Path, layouts: Sequence[TableLayout], limits: Limits) -> TableLayout:
-    """Return the first layout that the first line of a file fits.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the first layout that matches the first line of a file; ConfigurationError if there is none."""
     _, first = next(table_rows(path, limits), (0, Rejected("empty file", 0)))
     if isinstance(first, Rejected):
         raise ConfigurationError(f"{path}: the first line cannot be read ({first.reason}): expected a table of fields")
@@ -95,11 +83,7 @@ def detect_layout(path: Path, layouts: Sequence[TableLayout], limits: Limits) ->
 
 
 def match_layout(path: Path, layouts: Sequence[TableLayout], first: Sequence[str]) -> TableLayout:
-    """Return the first layout that the columns of a file fit.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the first layout that matches the columns of a file; ConfigurationError if there is none."""
     for layout in layouts:
         if layout.fits(first):
             return layout

@@ -1,6 +1,6 @@
-"""Schemes in which tags of words say where entities begin and end, and the ways between them.
+"""Tagging schemes of named entities and conversions between them.
 
-| scheme | first word | inner words | last word | a single word | a neighbour of the same type |
+| scheme | first word | inner words | last word | a single word | a neighbor of the same type |
 |---|---|---|---|---|---|
 | IOB1 (CoNLL-2003's files) | I | I | I | I | begins with B |
 | IOB2, also called BIO | B | I | I | B | begins with B |
@@ -21,44 +21,44 @@ _MARKS_OF: Final[dict[Scheme, str]] = {"bio": "BI", "bioes": "BIES"}
 
 
 def scheme_labels(entities: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return the tags of some types of entities: `O`, then those of each type."""
+    """Return the tags of a scheme: `O`, then those of each entity type."""
     return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in _MARKS_OF[scheme]))
 
 
 def to_bio(tags: Sequence[str]) -> list[str]:
-    """Return the tags of IOB1, IOB2 or BIOES in IOB2: an inner word that follows no word of its type begins one.
+    """Convert tags of IOB1, IOB2 or BIOES to IOB2; an I tag that does not continue an entity starts one.
 
     Raises:
-        ValueError: a tag is neither `O` nor B, I, E or S with a type.
+        ValueError: a tag is neither `O` nor B, I, E or S with an entity type.
 
     Example:
         >>> to_bio(["I-LOC", "I-LOC", "B-LOC", "I-PER"]), to_bio(["S-LOC", "O", "B-PER", "E-PER"])
         (['B-LOC', 'I-LOC', 'B-LOC', 'B-PER'], ['B-LOC', 'O', 'B-PER', 'I-PER'])
     """
-    found, open_type = [], ""
+    converted, open_type = [], ""
     for tag in tags:
-        mark, dash, kind = tag.partition("-")
+        mark, dash, entity = tag.partition("-")
         if tag == _OUTSIDE:
-            found.append(tag)
+            converted.append(tag)
             open_type = ""
             continue
-        if not dash or not kind or mark not in _MARKS:
+        if not dash or not entity or mark not in _MARKS:
             raise ValueError(f"tag {tag!r}: expected O, or B, I, E or S with a type, such as B-PER")
-        found.append(f"{'B' if mark in _BEGINS or kind != open_type else 'I'}-{kind}")
-        open_type = "" if mark in "ES" else kind
-    return found
+        converted.append(f"{'B' if mark in _BEGINS or entity != open_type else 'I'}-{entity}")
+        open_type = "" if mark in "ES" else entity
+    return converted
 
 
 def to_bioes(tags: Sequence[str]) -> list[str]:
-    """Return tags of IOB2 in BIOES.
+    """Convert tags of IOB2 to BIOES.
 
     Example:
         >>> to_bioes(["B-LOC", "I-LOC", "B-LOC", "O"])
         ['B-LOC', 'E-LOC', 'S-LOC', 'O']
     """
-    found = []
+    converted = []
     for tag, following in pairwise([*tags, _OUTSIDE]):
         ends = not following.startswith("I-")
         mark = {"B": "S", "I": "E"}.get(tag[0], tag[0]) if ends else tag[0]
-        found.append(mark + tag[1:])
-    return found
+        converted.append(mark + tag[1:])
+    return converted

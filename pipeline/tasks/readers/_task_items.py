@@ -1,4 +1,4 @@
-"""Rows of tasks in memory, one type for each kind of answer."""
+"""Rows of a task in memory: one class per type of answer."""
 
 from __future__ import annotations
 
@@ -13,47 +13,37 @@ class TaskItem(Protocol):
 
     @property
     def index(self) -> int:
-        """Number of its first line, or of itself where the file has no lines; the first is 0."""
+        """Index of its first line, or of the row in files without lines."""
 
     @property
     def group(self) -> str | None:
-        """Name of the document that it was taken from, which no two splits share; None: the file names none."""
+        """Name of its document, which no two splits share; None if the file names no documents."""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
-        """Texts by which it is found again: no two splits may share one where the file names no documents."""
+        """Texts that no two splits may share if the file names no documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that is no example.
-
-    Args:
-        reason: `fields`, `bad_label`, ...
-        place: number of its line, the first is 0.
-        detail: what stands there, and what to do about it; empty: the reason says all.
-    """
+    """A row that is not an example."""
 
     reason: str
+    """`fields`, `bad_label`, ..."""
     index: int
     detail: str = field(default="", compare=False)
+    """what the row holds and what to do about it; empty if the reason says everything"""
 
 
 @dataclass(frozen=True, slots=True)
 class LabeledText:
-    """A text or a pair of texts with one answer.
-
-    Args:
-        texts: one text, or the two of a pair.
-        label: number of its class; None where the task has none.
-        target: its number, of a task of regression; else None.
-        place: number of its line in the file, the first is 0.
-        group: its document, if the file names one.
-    """
+    """A text or a pair of texts with a label or a score."""
 
     texts: tuple[str, ...]
     label: int | None
+    """class index; None in regression"""
     target: float | None
+    """score; None in classification"""
     index: int
     group: str | None = None
 
@@ -65,23 +55,17 @@ class LabeledText:
 
 @dataclass(frozen=True, slots=True)
 class TaggedWords:
-    """A sentence whose words have one class each.
-
-    Args:
-        words: of the sentence.
-        tags: numbers of their classes.
-        place: number of its first line.
-        group: its document, if the file names one.
-    """
+    """A sentence with one label per word."""
 
     words: tuple[str, ...]
     tags: tuple[int, ...]
+    """class index of each word"""
     index: int
     group: str | None = None
 
     @property
     def text(self) -> str:
-        """The words with one space between two."""
+        """The words joined by single spaces."""
         return " ".join(self.words)
 
     @property
@@ -92,58 +76,44 @@ class TaggedWords:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a text that holds its answer, or none.
-
-    Args:
-        question: what is asked.
-        context: the text.
-        answers: accepted answers, each with the character of the context at which it begins; empty: there is none.
-        key: identifier of the question in its file.
-        place: number of the question in the file.
-        group: the article.
-    """
+    """A question about a context that may contain its answer."""
 
     question: str
     context: str
     answers: tuple[tuple[int, str], ...]
+    """accepted answers, each with the character of the context at which it starts; empty if there is none"""
     key: str
+    """id of the question in its file"""
     index: int
     group: str | None = None
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
-        """The text alone: many questions are asked about one."""
+        """The context, which many questions share."""
         return (self.context,)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTarget:
-    """A text and the text that it becomes.
-
-    Args:
-        source: the text that is given.
-        targets: accepted texts; the first is learnt.
-        prefix: text before the source, which names the task.
-        place: number of its line in the file, the first is 0.
-        group: its document, if the file names one.
-        suffix: text after the source.
-    """
+    """A source text and the target texts that a model may generate from it."""
 
     source: str
     targets: tuple[str, ...]
+    """accepted targets; models are trained on the first"""
     prefix: str
+    """text before the source, which names the task"""
     index: int
     group: str | None = None
     suffix: str = ""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
-        """The given text."""
+        """The source."""
         return (self.source,)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The source with its prefix, and the target that is learnt."""
+        """The source with prefix and suffix, and the first target."""
         return (Part(self.prefix + self.source + self.suffix), Part(self.targets[0], is_target=True))
 
     @property
@@ -154,32 +124,23 @@ class SourceTarget:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a text that is put together.
-
-    Args:
-        text: encoded for itself, so that nothing in it is a special token; or the name of one.
-        special: true for the name of a special token, such as `eos`.
-        learnt: true if a model learns to write it, false if it only reads it.
-    """
+    """A piece of a templated text; its text is encoded separately and never becomes a special token."""
 
     text: str
+    """the text, or the role of a special token such as `eos`"""
     special: bool = False
     is_target: bool = False
+    """whether the loss covers it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """Messages as a model reads them, of which the answers are learnt.
-
-    Args:
-        parts: of all messages; the last is learnt.
-        opening: the first message.
-        place: number of its line in the file, the first is 0.
-        group: its document, if the file names one.
-    """
+    """Messages as a model reads them; the loss covers the answers."""
 
     parts: tuple[Part, ...]
+    """parts of all messages; the last is a target"""
     opening: str
+    """the first message"""
     index: int
     group: str | None = None
 
@@ -198,10 +159,11 @@ class Dialogue:
 
 
 def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
-    """Return where answers are, each the number of its first part and that after its last.
+    """Return the runs of target parts as (first, after last) indices.
 
     Example:
-        >>> answer_runs([Part("a"), Part("b", learnt=True), Part("eos", True, True), Part("c"), Part("d", learnt=True)])
+        >>> end, answer = Part("eos", True, True), Part("b", is_target=True)
+        >>> answer_runs([Part("a"), answer, end, Part("c"), answer])
         [(1, 3), (4, 5)]
     """
     edges = [0, *(number for number in range(1, len(parts)) if parts[number].is_target != parts[number - 1].is_target)]
@@ -210,19 +172,12 @@ def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A text and several texts, of which one continues or answers it.
-
-    Args:
-        context: the text before each choice.
-        choices: two or more.
-        right: number of the right one.
-        place: number of the row in the file, the first is 0.
-        group: its document, if the file names one.
-    """
+    """A context and two or more choices, one of which continues or answers it."""
 
     context: str
     choices: tuple[str, ...]
     right: int
+    """index of the correct choice"""
     index: int
     group: str | None = None
 

@@ -1,4 +1,4 @@
-r"""Lines of text files: split at `\n` alone, without a byte order mark, one bad byte costs one line."""
+r"""Read the lines of text files: split at `\n` only, without a byte order mark; a bad byte costs a single line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.charset import as_utf8
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -19,24 +19,29 @@ B = TypeVar("B")
 
 _BOM: Final = "\ufeff"
 LINE_REASONS: Final = (*REASONS, "bad_utf8", "line_bytes")
-"""Reasons for which a line has no text."""
+"""Reasons why a line has no text."""
 
 
 def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected]]:
-    r"""Yield the number of each line with its text, without `\n` or `\r\n`.
-
-    Args:
-        path: the file, plain or compressed.
-        limits: bounds on lines and decompression.
-    """
-    # After damage nobody knows the numbers of lines.
+    r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
+    # after damage the line numbers are unknown: do not resume
     lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
     for number, (_, line) in enumerate(lines):
-        yield number, _text(line, number)
+        if isinstance(line, Cut):
+            yield number, Rejected(line.reason, number)
+        elif isinstance(line, int):
+            yield number, Rejected("line_bytes", number)
+        else:
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError:
+                yield number, Rejected("bad_utf8", number)
+                continue
+            yield number, (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
 
 
 def line_count(path: Path, limits: Limits) -> int:
-    r"""Return how many lines `text_lines` has to yield: one for each `\n`, and one that the end of the file ends."""
+    r"""Return the number of lines: one for each `\n`, and a last one without it."""
     count, rest = 0, False
     for piece in as_utf8(decompress_file(path, limits, resume=False), Account()):
         if isinstance(piece, Damage):
@@ -49,25 +54,13 @@ def line_count(path: Path, limits: Limits) -> int:
 def align_lines(
     first: Iterable[tuple[int, A | Rejected]], second: Iterable[tuple[int, B | Rejected]]
 ) -> Iterator[tuple[A, B] | str]:
-    """Yield both lines of each place of two files, or why there are not both: `unaligned`, or a line's own reason."""
-    for one, other in zip_longest(first, second):
-        if one is None or other is None:
+    """Yield pairs of lines of two files, or the reason why one is missing: `unaligned`, or its own reason."""
+    for left, right in zip_longest(first, second):
+        if left is None or right is None:
             yield "unaligned"
-        elif isinstance(one[1], Rejected):
-            yield one[1].reason
-        elif isinstance(other[1], Rejected):
-            yield other[1].reason
+        elif isinstance(left[1], Rejected):
+            yield left[1].reason
+        elif isinstance(right[1], Rejected):
+            yield right[1].reason
         else:
-            yield one[1], other[1]
-
-
-def _text(line: Line, number: int) -> str | Rejected:
-    if isinstance(line, Cut):
-        return Rejected(line.reason, number)
-    if isinstance(line, int):
-        return Rejected("line_bytes", number)
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        return Rejected("bad_utf8", number)
-    return (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
+            yield left[1], right[1]

@@ -1,4 +1,4 @@
-"""Aligned lines of two files, or of two columns: translations, and summaries in source and target files."""
+"""Reader of parallel text, in two aligned files or two columns: translations and summaries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COLUMNS: Final = 2
 
 
 class Bitext(TaskReader):
-    """Line n of one file and line n of another, `train.en` beside `train.de`; or one file with a tab between both.
+    """Pairs of line n of `train.en` and line n of `train.de`, or of one file with a tab between both texts.
 
-    A line that is empty on one side is refused as `empty_text`, one of a longer file as `unaligned`, and one of a table
-    that has not two fields as `fields`.
+    Rejected: `empty_text`, a side without text; `unaligned`, a line of the longer file; `fields`, a line of a table
+    without exactly two fields.
 
     Example (source `en`, target `de`, prefix `translate English to German: `):
         `Hello!` in train.en and `Hallo!` in train.de
@@ -34,46 +34,46 @@ class Bitext(TaskReader):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task and its two sides."""
+        """Source and target of the task."""
 
         task: str = "bitext"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         source: str = "source"
-        """ending of the file with the given texts: en, of train.en or train.en.gz; any other file is a table"""
+        """extension of the source file: en, of train.en or train.en.gz; any other file is a table"""
         target: str = "target"
-        """ending of the file beside it with the texts that they become"""
+        """extension of the target file in the same folder"""
         prefix: str = ""
-        """text before each source, which names the task: `translate English to German: `"""
+        """text before each source: `translate English to German: `"""
         suffix: str = ""
         """text after each source"""
         metrics: Annotated[list[Metric], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf"])
-        """metrics of the task, the first decides: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
+        """metrics of the task, main metric first: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file of sources with that of targets beside it, or a table of both."""
-        target = self._beside(path)
+        """Open a source file with its target file, or a table of both."""
+        target = self._target_of(path)
         if target is not None:
             if not target.is_file():
-                raise ConfigurationError(f"{path}: expected the file {target.name} with the targets beside it")
+                raise ConfigurationError(f"{path}: expected the file {target.name} with the targets in the same folder")
             return TaskFile(path, Layout("two files", files=(target,)))
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or len(first.split("\t")) != _COLUMNS:
             raise ConfigurationError(
-                f"{path}: expected a name with .{self.options.source} and a file with .{self.options.target} beside "
-                f"it, or lines with one tab, got {str(first)[:80]!r}"
+                f"{path}: expected a name with .{self.options.source} and a file with .{self.options.target} in the "
+                f"same folder, or lines with one tab, got {str(first)[:80]!r}"
             )
         return TaskFile(path, Layout("table"))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the file of targets."""
-        target = self._beside(path)
+        """Return the target file."""
+        target = self._target_of(path)
         return () if target is None or not target.is_file() else (target,)
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
@@ -95,10 +95,10 @@ class Bitext(TaskReader):
             return Rejected("empty_text", index)
         return SourceTarget(source, (target,), self.options.prefix, index, suffix=self.options.suffix)
 
-    def _beside(self, path: Path) -> Path | None:
-        """Return the name of the file of targets; None of a table."""
+    def _target_of(self, path: Path) -> Path | None:
+        """Return the target file; None for a table."""
         first, *endings = path.name.split(".")
         if self.options.source not in endings:
             return None
-        named = [self.options.target if ending == self.options.source else ending for ending in endings]
-        return path.with_name(".".join([first, *named]))
+        renamed = [self.options.target if ending == self.options.source else ending for ending in endings]
+        return path.with_name(".".join([first, *renamed]))

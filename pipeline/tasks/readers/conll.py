@@ -1,4 +1,4 @@
-"""CoNLL's columns: one word and its tags a line, a blank line between sentences (CoNLL-2003, arXiv cs/0306050)."""
+"""Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DOCUMENT: Final = "-DOCSTART-"
 
 @plain_dataclass(frozen=True)
 class _Columns:
-    """Number of columns and what separates them, as the first line shows."""
+    """The columns of a file, detected from its first line."""
 
     count: int
     separator: str | None
@@ -35,19 +35,17 @@ class _Columns:
     def split(self, line: str) -> list[str]:
         return line.split(self.separator)
 
-    def hold(self, places: Sequence[int]) -> bool:
-        """Return whether there are these columns, and they differ."""
-        inside = [index % self.count for index in places if -self.count <= index < self.count]
-        return len(set(inside)) == len(places)
+    def has_distinct(self, indices: Sequence[int]) -> bool:
+        inside = [index % self.count for index in indices if -self.count <= index < self.count]
+        return len(set(inside)) == len(indices)
 
 
 class Conll(TaskReader):
-    """Sentences of words with one tag each: entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN), or plain classes.
+    """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
-    Columns are separated by tabs where the first line has one, else by spaces. Tags of entities may be in IOB1, IOB2 or
-    BIOES; they become `scheme`. `-DOCSTART-` lines begin documents, and are no sentences. A sentence with a line of
-    more or fewer columns than the first is refused as `fields`, one with an unknown tag as `bad_label`, one with a word
-    that is empty without its `prefix` as `empty_word`.
+    Columns are separated by tabs if the first line has one, else by spaces. Entity tags in IOB1, IOB2 or BIOES are
+    converted to `scheme`. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a line with another number
+    of columns; `bad_label`, an unknown tag; `empty_word`, a word that is empty without its `prefix`.
 
     Example:
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
@@ -61,30 +59,29 @@ class Conll(TaskReader):
         """The task and its columns."""
 
         task: str = "ner"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         entities: list[str] = field(default_factory=lambda: ["PER", "LOC", "ORG", "MISC"])
-        """types of entities; empty: tags are plain classes"""
+        """entity types; empty: tags are plain classes"""
         tags: list[str] = field(default_factory=list)
-        """plain classes in their order, in place of entities"""
+        """plain classes in order, instead of entities"""
         scheme: Scheme = "bio"
-        """tags that are learnt: bio, or bioes, which also marks last and single words"""
+        """tags to train on: bio, or bioes, which also marks last and single words"""
         word_column: int = 0
         """column of the word, from 0; negative: from the end"""
         tag_column: int = -1
         """column of the tag"""
         prefix: str = ""
-        """text before each word that is no part of it, such as `en:` in WikiANN"""
+        """text to remove before each word, such as `en:` in WikiANN"""
 
         def __post_init__(self) -> None:
-            """Check that the tags are entities or plain classes."""
             if bool(self.entities) == bool(self.tags):
-                raise ValueError("give entities or tags: entities=[] beside tags=[...], or no tags")
+                raise ValueError("give entities or tags: entities=[] with tags=[...], or no tags")
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         options = self.options
         if options.tags:
             return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
@@ -93,16 +90,16 @@ class Conll(TaskReader):
         return TaskFacts(name=options.task, head="tagging", labels=labels, metrics=metrics)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file with the columns that its first line shows."""
+        """Detect the columns from the first line."""
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith(_DOCUMENT)]:
                 separator = "\t" if "\t" in lines[0] else None
                 columns = _Columns(len(lines[0].split(separator)), separator)
-                wanted = self.options.word_column, self.options.tag_column
-                if not columns.hold(wanted):
+                word, tag = self.options.word_column, self.options.tag_column
+                if not columns.has_distinct((word, tag)):
                     raise ConfigurationError(
-                        f"{path}: expected a column {wanted[0]} of words and a column {wanted[1]} of tags, got "
-                        f"{columns.name}: {lines[0]!r}"
+                        f"{path}: expected a column {word} of words and a column {tag} of tags, got {columns.name}: "
+                        f"{lines[0]!r}"
                     )
                 return TaskFile(path, columns)
         raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
@@ -144,7 +141,7 @@ class Conll(TaskReader):
             return Rejected("bad_label", sentence.index, self._detail(f"tag {unknown[0]!r}"))
         return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.index, group)
 
-    def _detail(self, found: str) -> str:
+    def _detail(self, problem: str) -> str:
         options = self.options
         known = f"entities=[{', '.join(options.entities)}]" if options.entities else f"tags=[{', '.join(options.tags)}]"
-        return f"the column {options.tag_column} holds the {found}; known are those of tasks.reader.{known}"
+        return f"the column {options.tag_column} holds the {problem}; known are those of tasks.reader.{known}"

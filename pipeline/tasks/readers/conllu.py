@@ -1,4 +1,4 @@
-"""CoNLL-U, the format of Universal Dependencies: ten columns, of which one is learnt as the class of the word."""
+"""Reader of CoNLL-U, the format of Universal Dependencies: one of its ten columns is the label of a word."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ _UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SC
 class Conllu(TaskReader):
     """Words with their part of speech (Universal Dependencies, arXiv 2004.10643).
 
-    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1` are passed over.
-    Lines `# newdoc` begin documents. A sentence with a line of other than ten columns is refused as `fields`, one with
-    an unknown tag as `bad_label`.
+    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1` are skipped. Lines
+    `# newdoc` start documents. Rejected sentences: `fields`, a line without ten columns; `bad_label`, an unknown tag.
 
     Example:
         `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
@@ -42,22 +41,22 @@ class Conllu(TaskReader):
         """The task and its column."""
 
         task: str = "pos"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         column: Literal["upos", "xpos", "deprel"] = "upos"
         """column of the tag"""
         tags: list[str] = field(default_factory=_UPOS.split)
-        """classes in their order; the default are the 17 of upos"""
+        """classes in order; default: the 17 of upos"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         options = self.options
         return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first word has ten columns."""
+        """Check that the first word has ten columns."""
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith("#")]:
                 if (count := len(lines[0].split("\t"))) != len(_COLUMNS):
@@ -92,6 +91,6 @@ class Conllu(TaskReader):
         tags = [row[_COLUMNS.index(self.options.column)] for row in rows]
         if unknown := [tag for tag in tags if tag not in self.label_numbers]:
             known = f"tasks.reader.tags=[{', '.join(self.options.tags)}]"
-            found = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
-            return Rejected("bad_label", sentence.index, found)
+            detail = f"the column {self.options.column} holds the tag {unknown[0]!r}; known are those of {known}"
+            return Rejected("bad_label", sentence.index, detail)
         return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.index, group)

@@ -1,4 +1,4 @@
-"""GLUE: nine tasks on one sentence or on two (arXiv 1804.07461)."""
+"""Reader of GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ from clozeline.pipeline.tasks.readers._tables import (
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 
 _HIDDEN: Final = "-1"
-"""Label of the rows of test sets in exports of Hugging Face"""
+"""Label of test rows in Hugging Face exports."""
 
 
 class Glue(TaskReader):
-    """Tables of the official layout, by the names of their header; others only where the file shows them.
+    """Tables in the official layout, or Hugging Face exports as tables or JSON lines.
 
-    Exports of Hugging Face, tables or lines of JSON, have numbers for classes, -1 where there is none: 0 of RTE and
-    QNLI is `entailment`, as the numbers of MNLI are in the order of its classes.
-
-    A line with more or fewer fields than the first is refused as `fields`, so are an `empty_text` and a `bad_label`:
-    one that is no class of the task (`-` in MNLI), or no number in the range of STS-B. Rows of a file without labels
-    are refused as `no_label`.
+    Exports hold class indices, -1 for none; 0 is `entailment` in RTE, QNLI and MNLI. Rejected: `fields`, a line with
+    another number of fields; `empty_text`; `bad_label`, not a class of the task (`-` in MNLI) or not a score of STS-B;
+    `no_label`, a row of a file without labels.
 
     Example (sst2):
         `sentence<tab>label`, then `a stirring film<tab>1`
@@ -55,25 +52,25 @@ class Glue(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return GLUE_TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file with the layout that its first line shows."""
+        """Detect the layout from the first line."""
         layouts = GLUE_TASKS[self.options.task].layouts
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or not first.startswith("{"):
             return TaskFile(path, detect_layout(path, layouts, self.limits))
-        headed = [layout for layout in layouts if layout.columns is None]
+        with_header = [layout for layout in layouts if layout.columns is None]
         columns = list(first_object(path, self.limits, f"JSON lines of {self.options.task}"))
-        return TaskFile(path, replace(match_layout(path, headed, columns), objects=True))
+        return TaskFile(path, replace(match_layout(path, with_header, columns), objects=True))
 
     def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         """Yield every row of a file."""
         layout: TableLayout = file.layout
         if layout.objects:
-            for index, found in json_objects(file.path, self.limits):
-                yield found if isinstance(found, Rejected) else self._object(found, layout, index)
+            for index, line in json_objects(file.path, self.limits):
+                yield line if isinstance(line, Rejected) else self._parse_object(line, layout, index)
             return
         columns: list[str] = [] if layout.columns is None else list(layout.columns)
         for index, row in table_rows(file.path, self.limits):
@@ -84,38 +81,34 @@ class Glue(TaskReader):
             elif len(row) != len(columns):
                 yield Rejected("fields", index)
             else:
-                yield self._labelled(dict(zip(columns, row, strict=True)), layout, index)
+                yield self._parse(dict(zip(columns, row, strict=True)), layout, index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file, without its header if it has one."""
+        """Return the number of lines, without the header."""
         layout: TableLayout = file.layout
         return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield the lines of a table of the official layout; a task of numbers has no classes to write.
-
-        Raises:
-            ConfigurationError: it is one.
-        """
+        """Yield the lines of a table in the official layout; ConfigurationError for a regression task."""
         if self.facts.head != "classification":
             yield from super().format_lines(items)
         layouts = GLUE_TASKS[self.options.task].layouts
-        layout = next(one for one in layouts if one.has_labels and one.columns is None and not one.also)
+        layout = next(each for each in layouts if each.has_labels and each.columns is None and not each.also)
         cells = {number: cell for cell, number in layout.cells}
         yield "\t".join((*layout.texts, str(layout.label)))
         for item in items:
             texts = (" ".join(text.split()) for text in item.texts)
             yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
 
-    def _object(self, found: Object, layout: TableLayout, index: int) -> LabeledText | Rejected:
-        """Return the row of a line of JSON; a label that is null is none."""
-        if not all(isinstance(found.get(name), str) for name in layout.texts):
+    def _parse_object(self, row: Object, layout: TableLayout, index: int) -> LabeledText | Rejected:
+        """Parse a JSON line; a null label is missing."""
+        if not all(isinstance(row.get(name), str) for name in layout.texts):
             return Rejected("fields", index)
-        label = None if layout.label is None else found.get(layout.label)
-        cells = {name: found[name] for name in layout.texts}
-        return self._labelled({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, index)
+        label = None if layout.label is None else row.get(layout.label)
+        cells = {name: row[name] for name in layout.texts}
+        return self._parse({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, index)
 
-    def _labelled(self, row: dict[str, str], layout: TableLayout, index: int) -> LabeledText | Rejected:
+    def _parse(self, row: dict[str, str], layout: TableLayout, index: int) -> LabeledText | Rejected:
         texts = tuple(row[name] for name in layout.texts)
         if layout.label is None:
             return Rejected("no_label", index)
@@ -124,21 +117,16 @@ class Glue(TaskReader):
         cell = row[layout.label].strip()
         if cell == _HIDDEN and _HIDDEN not in dict(layout.cells):
             return Rejected("no_label", index)
-        if self.facts.head == "regression":
-            target = self._number(cell)
-            expected = f"a number from {self.facts.low:g} to {self.facts.high:g}"
-            return (
-                self._bad(layout, cell, expected, index) if target is None else LabeledText(texts, None, target, index)
-            )
-        label = dict(layout.cells).get(cell)
+        label, target = dict(layout.cells).get(cell), None
         expected = " or ".join(name for name, _ in layout.cells)
-        return self._bad(layout, cell, expected, index) if label is None else LabeledText(texts, label, None, index)
+        if self.facts.head == "regression":
+            target, expected = self._score(cell), f"a number from {self.facts.low:g} to {self.facts.high:g}"
+        if label is None and target is None:
+            task = f"the task tasks.reader.task={self.options.task}"
+            return Rejected("bad_label", index, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
+        return LabeledText(texts, label, target, index)
 
-    def _bad(self, layout: TableLayout, cell: str, expected: str, index: int) -> Rejected:
-        task = f"the task tasks.reader.task={self.options.task}"
-        return Rejected("bad_label", index, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
-
-    def _number(self, cell: str) -> float | None:
+    def _score(self, cell: str) -> float | None:
         try:
             number = float(cell)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Instructions and dialogues: messages of several roles, of which the assistant's are learnt (arXiv 2203.02155)."""
+"""Reader of instructions and dialogues; the loss covers the assistant's messages (arXiv 2203.02155)."""
 
 from __future__ import annotations
 
@@ -31,20 +31,18 @@ _TEMPLATE: Final = {
 
 
 class Instructions(TaskReader):
-    r"""Lines of JSON with a list of messages, each with a role and a content, and a template for each role.
+    r"""JSON lines with a list of messages, each with a role and a content, and a template per role.
 
-    A template is text with `{content}`, where the message goes, and names of special tokens, such as `{eos}`. What is
-    learnt are the contents of the assistant, and the special tokens after them. White space before `{content}` belongs
-    to the content, whose first word is then a token of its own. Nothing in a message becomes a special token, whatever
-    it spells.
+    A template is text with `{content}` and names of special tokens, such as `{eos}`. The loss covers the contents of
+    the assistant and the special tokens after them. White space before `{content}` belongs to the content. Nothing in a
+    message becomes a special token.
 
-    A line without messages, or with one that has another form, is refused as `fields`; other roles as `unknown_role`,
-    an empty content as `empty_text`. Messages after the last of the assistant are left out; a line that has none of
-    it, or where it speaks first, is refused as `no_answer`.
+    Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of another form;
+    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant, or one that comes first.
 
     Example:
         `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}` is
-        `User: 2 + 2?\nAssistant: 4</s>`, of which ` 4</s>` is learnt
+        `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
 
     VERSION: ClassVar[int] = 1
@@ -55,9 +53,9 @@ class Instructions(TaskReader):
         """The task, its fields and its template."""
 
         task: str = "instructions"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         messages: str = "messages"
-        """field of the list of messages, with dots between the names of nested ones"""
+        """path of the list of messages, with dots between nested fields"""
         role: str = "role"
         """field of a message with its role"""
         content: str = "content"
@@ -67,11 +65,10 @@ class Instructions(TaskReader):
         template: dict[str, str] = field(default_factory=lambda: dict(_TEMPLATE))
         """text of a message of each role: {user: "User: {content}\\n", assistant: "Assistant: {content}{eos}\\n"}"""
         metrics: list[Metric] = field(default_factory=lambda: ["exact_match"])
-        """metrics of the last answer of each dialogue, the first decides: exact_match, bleu, chrf, rouge1, rouge2,
+        """metrics of the last answer of each dialogue, main metric first: exact_match, bleu, chrf, rouge1, rouge2,
         rougeL, rougeLsum"""
 
         def __post_init__(self) -> None:
-            """Check that each role has a place for its message."""
             if unknown := sorted({*self.template, *self.roles.values()} - set(_ROLES)):
                 raise ValueError(f"template, roles: expected {', '.join(_ROLES)}, got {unknown[0]!r}")
             if missing := sorted({"user", "assistant"} - set(self.template)):
@@ -84,35 +81,35 @@ class Instructions(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has messages."""
+        """Check that the first line has messages."""
         require_fields(path, self.limits, self.options.messages)
         return TaskFile(path, Layout("JSON lines"))
 
     def read(self, file: TaskFile) -> Iterator[Dialogue | Rejected]:
         """Yield every line of a file."""
         for index, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Rejected) else self._dialogue(row, index)
+            yield row if isinstance(row, Rejected) else self._parse(row, index)
 
-    def _dialogue(self, row: Object, index: int) -> Dialogue | Rejected:
-        given = field_of(row, self.options.messages)
-        found = [self._message(one) for one in given] if isinstance(given, list) else []
-        messages = [one for one in found if not isinstance(one, str)]
-        if not found or len(messages) < len(found):
-            return Rejected(next((one for one in found if isinstance(one, str)), "fields"), index)
+    def _parse(self, row: Object, index: int) -> Dialogue | Rejected:
+        entries = field_of(row, self.options.messages)
+        parsed = [self._parse_message(entry) for entry in entries] if isinstance(entries, list) else []
+        messages = [message for message in parsed if not isinstance(message, str)]
+        if not parsed or len(messages) < len(parsed):
+            return Rejected(next((reason for reason in parsed if isinstance(reason, str)), "fields"), index)
         answers = [number for number, (role, _) in enumerate(messages) if role == "assistant"]
         if not answers or answers[0] == 0:
             return Rejected("no_answer", index)
-        parts = tuple(part for role, text in messages[: answers[-1] + 1] for part in self._parts(role, text))
+        parts = tuple(part for role, text in messages[: answers[-1] + 1] for part in self._fill_template(role, text))
         while not parts[-1].is_target:
             parts = parts[:-1]
         return Dialogue(parts, messages[0][1], index)
 
-    def _message(self, message: Any) -> tuple[str, str] | str:
-        """Return role and content of a message, or the reason for which it has none."""
+    def _parse_message(self, message: Any) -> tuple[str, str] | str:
+        """Return role and content of a message, or the reason to reject it."""
         if not isinstance(message, Mapping):
             return "fields"
         role, content = message.get(self.options.role), message.get(self.options.content)
@@ -123,17 +120,16 @@ class Instructions(TaskReader):
             return "unknown_role"
         return (role, content) if content.strip() else "empty_text"
 
-    def _parts(self, role: str, content: str) -> Iterator[Part]:
-        """Yield the parts of a message."""
+    def _fill_template(self, role: str, content: str) -> Iterator[Part]:
         template, at, is_target = self.options.template[role], 0, False
-        for found in _FIELD.finditer(template):
-            if template[at : found.start()]:
-                yield Part(template[at : found.start()])
-            if found["special"] is None:
+        for match in _FIELD.finditer(template):
+            if template[at : match.start()]:
+                yield Part(template[at : match.start()])
+            if match["special"] is None:
                 is_target = role == "assistant"
-                yield Part(found["space"] + content, is_target=is_target)
+                yield Part(match["space"] + content, is_target=is_target)
             else:
-                yield Part(found["special"], special=True, is_target=is_target)
-            at = found.end()
+                yield Part(match["special"], special=True, is_target=is_target)
+            at = match.end()
         if template[at:]:
             yield Part(template[at:])

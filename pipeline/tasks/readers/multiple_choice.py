@@ -1,4 +1,4 @@
-"""Multiple choice in lines of JSON: a text, several texts, and the number of the right one."""
+"""Reader of multiple choice in JSON lines: a context, the choices, and the index of the correct one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
 
 class MultipleChoice(TaskReader):
-    """Lines of JSON whose fields are named by dotted paths; the choices are one list, or one field each.
+    """JSON lines whose fields are named by dotted paths; the choices are one list, or one field each.
 
-    Rows may have different numbers of choices, two at least. A line that lacks a field is refused as `fields`, one with
-    an empty text as `empty_text`, one whose answer is none of its choices as `bad_label`, and one without an answer as
-    `no_label`. Answers may be in a file of their own, `labels`, one a line; lines of the longer file are refused as
-    `unaligned`.
+    Rows may have different numbers of choices, at least two. Answers may be in a separate file (`labels`).
+    Rejected: `fields`, a missing field; `empty_text`; `bad_label`, an answer that is not a choice; `no_label`;
+    `unaligned`, a line of the longer file.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
@@ -44,35 +43,35 @@ class MultipleChoice(TaskReader):
         """The task and its fields."""
 
         task: str = "multiple_choice"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         context: str = "context"
-        """field of the text before each choice, with dots between the names of nested ones"""
+        """path of the text before each choice, with dots between nested fields"""
         begin: str | None = None
-        """field of a text with which every choice begins, as SWAG's sent2; null: none"""
+        """field of a text that starts every choice, as SWAG's sent2; null: none"""
         choices: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["choices"])
         """field of a list of texts, or the fields of single texts: [ending0, ending1]"""
         answer: str = "label"
-        """field of the right choice: its number from 0, or one of `answers`"""
+        """field of the correct choice: its index from 0, or one of `answers`"""
         answers: list[str] = field(default_factory=list)
-        """names of the first choice, the second ... as answers have them: [A, B, C, D]; empty: numbers"""
+        """names of the choices in the answers: [A, B, C, D]; empty: indices"""
         labels: str | None = None
-        """end of the name of a file of answers: -labels.lst, where valid.jsonl has valid-labels.lst; null: none"""
+        """suffix of the file of answers: -labels.lst if valid.jsonl has valid-labels.lst; null: none"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has the context and the choices, with its file of answers, if there is one."""
+        """Check that the first line has the context and the choices; add the file of answers."""
         require_fields(path, self.limits, self.options.context, *self.options.choices)
         labels = self._labels_of(path)
         if labels is None:
             return TaskFile(path, Layout("JSON lines"))
         if not labels.is_file():
-            raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers beside it")
+            raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
         return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
@@ -85,17 +84,19 @@ class MultipleChoice(TaskReader):
         rows = json_objects(file.path, self.limits)
         if not file.layout.files:
             for index, row in rows:
-                yield row if isinstance(row, Rejected) else self._row(row, field_of(row, self.options.answer), index)
+                yield row if isinstance(row, Rejected) else self._parse(row, field_of(row, self.options.answer), index)
             return
         for index, pair in enumerate(align_lines(rows, text_lines(file.layout.files[0], self.limits))):
-            yield Rejected(pair, index) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, index)
+            yield (
+                Rejected(pair, index) if isinstance(pair, str) else self._parse(pair[0], pair[1].strip() or None, index)
+            )
 
     def _labels_of(self, path: Path) -> Path | None:
         if self.options.labels is None:
             return None
         return path.with_name(path.name.partition(".")[0] + self.options.labels)
 
-    def _row(self, row: Object, given: object, index: int) -> Choices | Rejected:
+    def _parse(self, row: Object, answer: object, index: int) -> Choices | Rejected:
         options = self.options
         contexts = texts_in(row, options.context)
         begins = ("",) if options.begin is None else texts_in(row, options.begin)
@@ -104,19 +105,19 @@ class MultipleChoice(TaskReader):
             return Rejected("fields", index)
         if not all(text.strip() for text in (*contexts, *choices)):
             return Rejected("empty_text", index)
-        if given is None:
+        if answer is None:
             return Rejected("no_label", index)
-        right = self._number(given)
+        right = self._choice_index(answer)
         if right is None or not 0 <= right < len(choices):
             names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
-            found = f"the answer ({options.labels or options.answer}) is {given!r}, expected {names}"
-            return Rejected("bad_label", index, f"{found}; tasks.reader.answers=[A, B, ...] names the choices")
+            detail = f"the answer ({options.labels or options.answer}) is {answer!r}, expected {names}"
+            return Rejected("bad_label", index, f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
         return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index)
 
-    def _number(self, given: object) -> int | None:
+    def _choice_index(self, answer: object) -> int | None:
         if self.options.answers:
-            return self.options.answers.index(str(given)) if str(given) in self.options.answers else None
-        if isinstance(given, bool) or not isinstance(given, (int, str)):
+            return self.options.answers.index(str(answer)) if str(answer) in self.options.answers else None
+        if isinstance(answer, bool) or not isinstance(answer, (int, str)):
             return None
-        text = str(given).strip()
+        text = str(answer).strip()
         return int(text) if text.isdecimal() else None

@@ -1,11 +1,11 @@
-"""SQuAD: questions whose answers are parts of a text (arXiv 1606.05250), or that have none (arXiv 1806.03822)."""
+"""Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic.dataclasses import dataclass
 
@@ -13,7 +13,44 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_file import read_whole_json
-from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
+
+QUESTION_REASONS: Final = ("fields", "answer_not_found", "no_answer")
+"""Reasons why a question is rejected."""
+
+
+def question_of(
+    entry: Mapping[str, Any], context: Any, index: int, group: str, *, unanswerable: bool = False
+) -> Question | Rejected:
+    """Return a question in SQuAD's layout, or why it is rejected.
+
+    Args:
+        entry: `question`, `id`, and `answers` with `text` and `answer_start`.
+        context: the text that may hold the answer.
+        index: index of the question in the file.
+        group: the article.
+        unanswerable: keep a question without answers.
+    """
+    question, key, accepted = entry.get("question"), entry.get("id"), entry.get("answers", [])
+    has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
+    if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
+        return Rejected("fields", index)
+    answers = []
+    for answer in [] if entry.get("is_impossible") else accepted:
+        start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
+        if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
+            return Rejected("fields", index)
+        if start < 0 or context[start : start + len(text)] != text:
+            return Rejected("answer_not_found", index)
+        answers.append((start, text))
+    if not answers and not unanswerable:
+        return Rejected("no_answer", index)
+    return Question(str(question), str(context), tuple(answers), str(key), index, group)
+
+
+def maps(entries: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list; anything else becomes an empty object."""
+    for entry in entries if isinstance(entries, list) else []:
+        yield entry if isinstance(entry, Mapping) else {}
 
 
 @plain_dataclass(frozen=True, kw_only=True)
@@ -24,9 +61,8 @@ class _Articles(Layout):
 class Squad(TaskReader):
     """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
 
-    A question without `question`, `id` or a context is refused as `fields`, one with an answer that its context does
-    not hold at `answer_start` as `answer_not_found`: it would teach a wrong place. One without answers is refused as
-    `no_answer`, but is kept with `unanswerable`.
+    Rejected: `fields`, a question without `question`, `id` or a context; `answer_not_found`, an answer that the context
+    does not hold at `answer_start`; `no_answer`, unless `unanswerable` is set.
 
     Example:
         `{"data": [{"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [{"id": "1", "question": "Who?",
@@ -41,24 +77,28 @@ class Squad(TaskReader):
         """The task."""
 
         task: str = "squad"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         unanswerable: bool = False
-        """keep questions without an answer, as SQuAD 2.0 has them; false: refuse them"""
+        """keep questions without an answer, as in SQuAD 2.0; false: reject them"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         metrics = ("f1", "exact_match")
         unanswerable = self.options.unanswerable
         return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose `data` is a list of articles."""
+        """Check that `data` is a list of articles."""
         data = read_whole_json(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
-        if not isinstance(articles, list) or not articles or not all(isinstance(one, Mapping) for one in articles):
+        if (
+            not isinstance(articles, list)
+            or not articles
+            or not all(isinstance(article, Mapping) for article in articles)
+        ):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
         return TaskFile(path, _Articles(name=f"SQuAD {data.get('version', 'without version')}", articles=articles))
 
@@ -68,13 +108,12 @@ class Squad(TaskReader):
         for number, article in enumerate(file.layout.articles):
             group = f"article {article.get('title', number)}"
             for paragraph in maps(article.get("paragraphs")):
-                for asked in maps(paragraph.get("qas")):
-                    yield question_of(
-                        asked, paragraph.get("context"), index, group, unanswerable=self.options.unanswerable
-                    )
+                for entry in maps(paragraph.get("qas")):
+                    keep = self.options.unanswerable
+                    yield question_of(entry, paragraph.get("context"), index, group, unanswerable=keep)
                     index += 1
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of questions of a file."""
-        paragraphs = (one for article in file.layout.articles for one in maps(article.get("paragraphs")))
-        return sum(len(asked) for one in paragraphs if isinstance(asked := one.get("qas"), list))
+        """Return the number of questions."""
+        paragraphs = (entry for article in file.layout.articles for entry in maps(article.get("paragraphs")))
+        return sum(len(entries) for entry in paragraphs if isinstance(entries := entry.get("qas"), list))

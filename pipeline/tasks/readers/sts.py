@@ -1,4 +1,4 @@
-"""Semantic textual similarity: pairs of sentences with a number from 0 to 5 (SemEval 2012 to 2017)."""
+"""Reader of semantic textual similarity: sentence pairs with a score from 0 to 5 (SemEval 2012 to 2017)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, Task
 from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, align_lines, line_count, text_lines
 
 _BENCHMARK: Final = 7
-"""Fields of the authors' file of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
+"""Fields of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
 _INPUT: Final = "STS.input."
 _GOLD: Final = "STS.gs."
 _HIGHEST: Final = 5.0
@@ -25,15 +25,13 @@ _HIGHEST: Final = 5.0
 class Sts(TaskReader):
     """The authors' files of STS-B, and those of the years 2012 to 2016.
 
-    STS-B (`sts-train.csv`) has seven fields and more between tabs, without header: the score is the fifth. A year has
-    `STS.input.NAME.txt`, the sentences with a tab between them, and `STS.gs.NAME.txt`, a number a line, for each of its
-    subsets. The `subsets` are read one after the other, as one list of pairs: a correlation over all of them at once is
-    what papers call "all". With `average: mean` the pairs of a subset belong together, and the metrics are the means
-    over subsets. Quotes have no meaning.
+    STS-B (`sts-train.csv`) has at least seven tab-separated fields without header; the fifth is the score. A year has,
+    for each subset, `STS.input.NAME.txt` with sentence pairs and `STS.gs.NAME.txt` with scores. The `subsets` are
+    concatenated: a correlation over all pairs is what papers call "all". With `average: mean` the metrics are means
+    over subsets. Quotes are ordinary characters.
 
-    A line with too few fields is refused as `fields`, one without a sentence as `empty_text`, a number outside of 0 to
-    5 as `bad_label`, an empty one, as most pairs of 2015 and 2016 have, as `no_label`, and one of a longer file as
-    `unaligned`.
+    Rejected: `fields`, a line with too few fields; `empty_text`; `bad_label`, a score outside 0 to 5; `no_label`, no
+    score, as in most pairs of 2015 and 2016; `unaligned`, a line of the longer file.
 
     Example:
         `main-captions<tab>MSRvid<tab>2012test<tab>0001<tab>5.000<tab>A plane takes off.<tab>A plane is taking off.`
@@ -47,28 +45,28 @@ class Sts(TaskReader):
         """The task."""
 
         task: str = "sts"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         subsets: list[str] = field(default_factory=list)
-        """subsets of a year whose files are beside the given one: [MSRpar, MSRvid]; empty: that of the file alone"""
+        """subsets of a year, in the folder of the input file: [MSRpar, MSRvid]; empty: the input file alone"""
         average: Literal["all", "mean"] = "all"
-        """all: correlations over the pairs of all subsets at once; mean: the mean of those of the subsets"""
+        """all: correlations over the pairs of all subsets; mean: the mean of the correlations of the subsets"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         mean = self.options.average == "mean"
         metrics = ("mean_spearman", "mean_pearson") if mean else ("spearman", "pearson")
         return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file of STS-B, or one of a year with the other subsets."""
+        """Open a file of STS-B, or one of a year with the other subsets."""
         if path.name.startswith(_INPUT):
             subsets = self._subsets(path)
             for file in (*subsets, *map(_gold_of, subsets)):
                 if not file.is_file():
-                    raise ConfigurationError(f"{path}: expected the file {file.name} beside it")
+                    raise ConfigurationError(f"{path}: expected the file {file.name} in the same folder")
             return TaskFile(path, Layout(f"{len(subsets)} subsets, concatenated", files=subsets))
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or len(first.split("\t")) < _BENCHMARK or _number(first.split("\t")[4]) is None:
@@ -80,14 +78,14 @@ class Sts(TaskReader):
         return TaskFile(path, Layout("STS-B"))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the files of all subsets, and of their numbers."""
+        """Return the files of all subsets and their scores."""
         if not path.name.startswith(_INPUT):
             return ()
         subsets = self._subsets(path)
         return tuple(file for file in (*subsets, *map(_gold_of, subsets)) if file != path and file.is_file())
 
     def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        """Yield every line of a file, then those of further subsets."""
+        """Yield every line of a file and of the further subsets."""
         if not file.layout.files:
             for index, line in text_lines(file.path, self.limits):
                 if isinstance(line, Rejected):
@@ -104,7 +102,7 @@ class Sts(TaskReader):
                 index += 1
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file, or of all subsets: of sentences or of numbers, which are more."""
+        """Return the number of lines of the file, or of the longer file of each subset."""
         if not file.layout.files:
             return super().row_count(file)
         pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)

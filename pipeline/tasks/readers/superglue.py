@@ -1,4 +1,4 @@
-"""SuperGLUE: its tasks and diagnostics in lines of JSON (arXiv 1905.00537)."""
+"""Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
 )
 from clozeline.pipeline.tasks.readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
-from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
+from clozeline.pipeline.tasks.readers.squad import QUESTION_REASONS, maps, question_of
 
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _HIDDEN: Final = -1
-"""Label of the rows of test sets in exports of Hugging Face"""
+"""Label of test rows in Hugging Face exports."""
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
 
 
 @plain_dataclass(frozen=True)
 class _Task:
-    """A task: its facts, the fields of a line, and the pair of texts that is made of them."""
+    """A task: its metadata, the required fields of a line, and the function that returns the texts of a line."""
 
     facts: TaskFacts
     fields: tuple[str, ...]
@@ -98,14 +98,12 @@ _TASKS: Final = {
 class Superglue(TaskReader):
     """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
 
-    An answer of MultiRC is a row of the passage and the question with the answer; F1 is over all answers, exact match
-    over questions, of which all answers must be right. A query of ReCoRD is a question whose answers are the places of
-    an entity in the passage, as SQuAD has them, with SQuAD's F1 and exact match; what is found may be any part of the
-    text. The rows of a `pair_id` of AX-g differ in a gender: parity is the share of pairs with one class for both.
+    MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all answers, exact match
+    over questions. ReCoRD gives a SQuAD question per query, whose answers are the mentions of an entity; a prediction
+    may be any span. Gender parity of AX-g is the share of `pair_id`s whose rows get the same class.
 
-    A line without a field is refused as `fields`, an answer of MultiRC or a query likewise; so are an `empty_text`, a
-    `bad_label`, rows of a file without labels as `no_label`, and queries as SQuAD's questions are. A class may be its
-    number, as exports of Hugging Face have it.
+    Rejected: `fields`, a line, answer or query without a field; `empty_text`; `bad_label`; `no_label`, a row of a file
+    without labels; queries for SQuAD's reasons. A class may be its index, as in Hugging Face exports.
 
     Example (boolq):
         `{"question": "is it", "passage": "It is.", "idx": 0, "label": true}`
@@ -125,17 +123,17 @@ class Superglue(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return _TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has the fields of the task."""
+        """Check that the first line has the fields of the task."""
         first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)
         several = self.options.task in ("multirc", "record")
         return TaskFile(path, Layout("official", several or first.get("label") not in (None, _HIDDEN)))
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every row of a file; of MultiRC every answer, of ReCoRD every query."""
+        """Yield every row: answers of MultiRC, queries of ReCoRD, lines of the other tasks."""
         questions = 0
         for index, row in json_objects(file.path, self.limits):
             if isinstance(row, Rejected):
@@ -156,7 +154,7 @@ class Superglue(TaskReader):
                 yield self._row(row, index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file; of answers for MultiRC and of queries for ReCoRD."""
+        """Return the number of rows, as `read` defines them."""
         task = _TASKS[self.options.task]
         if self.options.task not in ("multirc", "record"):
             return super().row_count(file)
@@ -166,8 +164,8 @@ class Superglue(TaskReader):
                 count += 1
                 continue
             holders = [row] if self.options.task == "record" else maps(row["passage"]["questions"])
-            lists = (one.get("qas" if self.options.task == "record" else "answers") for one in holders)
-            count += sum(len(found) for found in lists if isinstance(found, list))
+            lists = (holder.get("qas" if self.options.task == "record" else "answers") for holder in holders)
+            count += sum(len(rows) for rows in lists if isinstance(rows, list))
         return count
 
     def _row(self, row: Object, index: int) -> LabeledText | Choices | Rejected:
@@ -194,39 +192,39 @@ class Superglue(TaskReader):
     def _answers(
         self, passage: str, question: Mapping[str, Any], number: int, group: str
     ) -> Iterator[LabeledText | Rejected]:
-        """Yield the answers of a question; they share its number, by which they are judged together."""
+        """Yield the answers of a question; they share its index, by which they are scored together."""
         for answer in maps(question.get("answers")):
-            asked, text = question.get("question"), answer.get("text")
-            if not isinstance(asked, str) or not isinstance(text, str):
+            stem, text = question.get("question"), answer.get("text")
+            if not isinstance(stem, str) or not isinstance(text, str):
                 yield Rejected("fields", number)
                 continue
             label = self._label(answer.get("label"))
-            if not passage.strip() or not asked.strip() or not text.strip():
+            if not passage.strip() or not stem.strip() or not text.strip():
                 yield Rejected("empty_text", number)
             elif isinstance(label, str):
                 yield Rejected(label, number, self._detail(answer.get("label")))
             else:
-                yield LabeledText((passage, f"{asked} {text}"), label, None, number, group)
+                yield LabeledText((passage, f"{stem} {text}"), label, None, number, group)
 
-    def _label(self, given: Any) -> int | str:
-        """Return the number of a class or choice, or the reason for which there is none."""
+    def _label(self, value: Any) -> int | str:
+        """Return the index of a class or choice, or why there is none."""
         labels = self.facts.labels
-        if given is None or (given == _HIDDEN and not isinstance(given, bool)):
+        if value is None or (value == _HIDDEN and not isinstance(value, bool)):
             return "no_label"
         if labels == _TRUTH:
-            return int(given) if given in (0, 1) else "bad_label"
+            return int(value) if value in (0, 1) else "bad_label"
         if self.options.task == "copa":
-            return given if given in (0, 1) and not isinstance(given, bool) else "bad_label"
-        if isinstance(given, int) and not isinstance(given, bool):
-            return given if 0 <= given < len(labels) else "bad_label"
-        return labels.index(given) if given in labels else "bad_label"
+            return value if value in (0, 1) and not isinstance(value, bool) else "bad_label"
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value if 0 <= value < len(labels) else "bad_label"
+        return labels.index(value) if value in labels else "bad_label"
 
-    def _detail(self, given: Any) -> str:
+    def _detail(self, value: Any) -> str:
         known = ", ".join(self.facts.labels) or "the choices 0 and 1"
-        return f"the field label holds {given!r}, the task tasks.reader.task={self.options.task} knows {known}"
+        return f"the field label holds {value!r}, the task tasks.reader.task={self.options.task} knows {known}"
 
 
 def _to_squad_question(query: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return a query of ReCoRD as SQuAD writes a question."""
-    answers = [{"answer_start": one.get("start"), "text": one.get("text")} for one in maps(query.get("answers"))]
+    """Convert a query of ReCoRD to SQuAD's layout."""
+    answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
     return {"question": query.get("query"), "id": number, "answers": answers}

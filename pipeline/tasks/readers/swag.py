@@ -1,4 +1,4 @@
-"""SWAG: the ending of a short story, of four (arXiv 1808.05326)."""
+"""Reader of SWAG: four endings of a short story (arXiv 1808.05326)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ class _Layout:
 
 
 class Swag(TaskReader):
-    r"""The authors' comma-separated files, by the names of their header, in which quotes enclose fields.
+    r"""The authors' CSV files, by the names of their header.
 
-    The context is `sent1`, a choice `sent2` and an ending. The rows of one video belong together. A row with more or
-    fewer fields than the header, or an unclosed quote, is refused as `fields`; so are an `empty_text`, and a
-    `bad_label`: none of 0 to 3. Rows of a file without labels are refused as `no_label`.
+    The context is `sent1`, a choice `sent2` and an ending. The rows of a video form a group. Rejected: `fields`, wrong
+    number of fields or an unclosed quote; `empty_text`; `bad_label`, not 0 to 3; `no_label`, a file without labels.
 
     Example:
         `,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label`, then
@@ -52,17 +51,17 @@ class Swag(TaskReader):
         """The task."""
 
         task: str = "swag"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line is the header of SWAG."""
+        """Check that the first line is the header of SWAG."""
         _, first = next(self._rows(path), (0, Rejected("empty file", 0)))
         columns = () if isinstance(first, Rejected) else tuple(first)
         if missing := [name for name in _NEEDED if name not in columns]:
@@ -86,7 +85,7 @@ class Swag(TaskReader):
                 yield self._row(dict(zip(columns, row, strict=True)), index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of a file below its header."""
+        """Return the number of lines below the header."""
         return line_count(file.path, self.limits) - 1
 
     def _row(self, row: dict[str, str], index: int) -> Choices | Rejected:
@@ -103,7 +102,7 @@ class Swag(TaskReader):
         return Choices(context, choices, int(label), index, f"video {row['video-id']}")
 
     def _rows(self, path: Path) -> Iterator[tuple[int, Sequence[str] | Rejected]]:
-        """Yield the number of each line with its fields; a stray quote costs its own line alone."""
+        """Yield the index and the fields of each line; a stray quote costs a single line."""
         for index, line in text_lines(path, self.limits):
             if isinstance(line, Rejected):
                 yield index, line

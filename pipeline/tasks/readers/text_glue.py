@@ -1,4 +1,4 @@
-"""GLUE's tasks in T5's words: texts with names, and the class as a word (arXiv 1910.10683 §2.4, appendix D)."""
+"""Reader of GLUE in T5's text-to-text format (arXiv 1910.10683 §2.4, appendix D)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS: Final = {
     "mrpc": ("not_equivalent", "equivalent"),
     "qqp": ("not_duplicate", "duplicate"),
 }
-"""Words of classes that GLUE numbers; the others are words there already."""
+"""Target texts of classes that GLUE names by numbers; the other tasks name theirs by words."""
 _NAMES: Final = {
     "cola": ("sentence",),
     "sst2": ("sentence",),
@@ -28,11 +28,11 @@ _NAMES: Final = {
     "mnli": ("premise", "hypothesis"),
     "qnli": ("question", "sentence"),
 }
-"""Names of the texts, in GLUE's order; of the other tasks `sentence1` and `sentence2`."""
+"""Names of the texts in GLUE's order; default: `sentence1` and `sentence2`."""
 
 
 def score_words(score: float) -> str:
-    """Return a number as T5 learns it: to the nearest fifth, of two the even one, with one decimal.
+    """Return a score as T5 is trained on it: rounded to 0.2 (half to even), with one decimal.
 
     Example:
         >>> [score_words(score) for score in (2.5, 2.57, 0.1, 0.3, 3.8)]
@@ -42,10 +42,10 @@ def score_words(score: float) -> str:
 
 
 class TextGlue(TaskReader):
-    """GLUE's files for the head lm: an encoder-decoder reads `task name: text` and writes the class.
+    """GLUE's files for the head lm: a model reads `task name: text` and generates the class.
 
-    The metrics are GLUE's, of the classes or numbers that the texts name; any other text is a wrong answer. MNLI has
-    its hypothesis first, as T5 has.
+    The metrics are GLUE's, over the classes or scores that the generated texts name; any other text is wrong. MNLI
+    puts its hypothesis first, as T5 does.
 
     Example (mnli):
         `mnli hypothesis: It rains. premise: It pours.` to `entailment`
@@ -69,13 +69,13 @@ class TextGlue(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         facts = self._glue.facts
         words = _WORDS.get(facts.name, facts.labels)
         return replace(facts, head="lm", texts=1, labels=(), words=words)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file as the reader glue opens it."""
+        """Open a file with the reader glue."""
         return self._glue.open(path)
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
@@ -84,7 +84,7 @@ class TextGlue(TaskReader):
             yield item if isinstance(item, Rejected) else self._verbalize(item)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows as the reader glue counts them."""
+        """Return the number of rows, counted by the reader glue."""
         return self._glue.row_count(file)
 
     def _verbalize(self, item: LabeledText) -> SourceTarget:

@@ -1,4 +1,4 @@
-"""Texts that become texts: summaries, translations, and any task as T5 words it (arXiv 1910.10683 §2.4)."""
+"""Reader of text-to-text tasks in JSON lines: summaries, translations, any task of T5 (arXiv 1910.10683 §2.4)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "
 class TextToText(TaskReader):
     """JSON lines with a source and a target, whose fields are named by dotted paths.
 
-    A target may be a list of accepted texts, of which the first is learnt. A line that is no object, or lacks a field,
-    is refused as `fields`, one with an empty text as `empty_text`.
+    A target may be a list of accepted texts; models are trained on the first. Rejected: `fields`, a line that is not an
+    object or lacks a field; `empty_text`.
 
     Example (source `translation.en`, target `translation.de`, prefix `translate English to German: `):
         `{"translation": {"en": "Hello!", "de": "Hallo!"}}` is `translate English to German: Hello!` to `Hallo!`
@@ -41,27 +41,27 @@ class TextToText(TaskReader):
         """The task and its fields."""
 
         task: str = "text_to_text"
-        """name of the task, and of the folder of its sets"""
+        """name of the task and of its folder"""
         source: str = "source"
-        """field of the given text, with dots between the names of nested ones: document, translation.en"""
+        """path of the source text, with dots between nested fields: document, translation.en"""
         target: str = "target"
-        """field of the text that it becomes"""
+        """path of the target text"""
         prefix: str = ""
         """text before each source, which names the task: `summarize: `"""
         suffix: str = ""
-        """text after each source, where a decoder begins the target: `\\nTL;DR:`"""
+        """text after each source, after which a decoder starts the target: `\\nTL;DR:`"""
         metrics: Annotated[list[Metric], Field(min_length=1)] = field(default_factory=lambda: ["exact_match"])
-        """metrics of the task, the first decides: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
+        """metrics of the task, main metric first: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
-        """Facts of the task."""
+        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line is an object with both fields."""
+        """Check that the first line is an object with both fields."""
         require_fields(path, self.limits, self.options.source, self.options.target)
         return TaskFile(path, Layout("JSON lines"))
 

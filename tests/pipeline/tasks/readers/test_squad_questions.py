@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clozeline.pipeline.tasks.readers import Question, Rejected
-from clozeline.pipeline.tasks.readers._squad_questions import QUESTION_REASONS, maps, question_of
+from clozeline.pipeline.tasks.readers.squad import QUESTION_REASONS, maps, question_of
 
 CONTEXT = "Ada wrote. Ada ran."
 
