@@ -8,26 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-import numpy as np
-
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.shards import SetWriter, feature_columns, fixed_columns
-from clozeline.pipeline.shards.layout import block_rows_of
 from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, code_switch, read_dictionary
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
-from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
+from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_recorded
 from clozeline.registry import Chosen
 
@@ -53,7 +48,7 @@ class SplitSource:
 
     @property
     def is_training(self) -> bool:
-        """Whether models are trained on the split."""
+        """True for a split that models are trained on."""
         return is_training_split(self.split)
 
 
@@ -110,7 +105,8 @@ class TaskSets(Pass[TaskCounts]):
         add_counts(builder.counts, {"notes": notes})
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
-            info = self.writer(source.split, reader, builder.tokenizer.vocabulary).write_shard(output, 0, rows)
+            writer = set_writer(reader.facts, source.split, form, builder.tokenizer.vocabulary)
+            info = writer.write_shard(output, 0, rows)
             counted = builder.counts["examples"], builder.counts["tokens"]
             require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
         elif file.layout.has_labels and builder.counts["refused"].keys() != {"no_label"}:
@@ -159,21 +155,6 @@ class TaskSets(Pass[TaskCounts]):
         check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         return load_tokenizer(self.tokenizer)
 
-    def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
-        """Return the writer of one split."""
-        frame = FRAMES[self.frame]
-        row_type = ROW_TYPES[reader.facts.head, frame.architecture]
-        features = row_type.features(reader.facts, frame)
-        return SetWriter(
-            path=f"{reader.facts.name}/{split}",
-            shards=1,
-            columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
-            block_rows=block_rows_of(
-                "auto", features, self.max_length * row_type.per_token, np.dtype(vocabulary.id_dtype).itemsize
-            ),
-            metadata={"task": f"{reader.facts.name}/{split}", "tokenizer": vocabulary.fingerprint},
-        )
-
 
 @dataclass(frozen=True)
 class TaskManifests(Pass[TaskCounts]):
@@ -207,7 +188,8 @@ class TaskManifests(Pass[TaskCounts]):
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
         work, reader, vocabulary = self.sets, self.sets.open_reader(), tokenizer.vocabulary
         facts, frame = reader.facts, FRAMES[work.frame]
-        manifest = work.writer(source.split, reader, vocabulary).write_manifest(
+        writer = set_writer(facts, source.split, Form(frame, work.max_length, work.stride), vocabulary)
+        manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,
             tokenizer={
                 "name": (work.tokenizer / "name").read_text(encoding="utf-8").strip(),

@@ -25,7 +25,7 @@ _METRICS = ("spearman", "pearson")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SimilarityConfig:
-    """Which pairs are positive."""
+    """Selects the positive pairs."""
 
     alike: float | str | None = None
     """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
@@ -37,7 +37,7 @@ class SimilarPairs(TaskReader):
 
     Args:
         reader: reader of pairs with a score or a class, or of sources and targets.
-        config: which pairs are positive.
+        config: selects the positive pairs.
 
     Raises:
         ConfigurationError: the task has no such pairs, or no such score or class.

@@ -33,7 +33,7 @@ class Frame:
     between: tuple[str, ...]
     tail: tuple[str, ...]
     segments: bool
-    """whether the second text of a pair is a second segment, which starts after `between`"""
+    """true if the second text of a pair is a second segment, which starts after `between`"""
     decoder_start: str | None = None
     """first special token of the decoder's input"""
 

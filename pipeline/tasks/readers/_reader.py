@@ -61,7 +61,7 @@ class TaskFacts:
     high: float = 1.0
     """highest score of a regression task"""
     unanswerable: bool = False
-    """whether questions may have no answer"""
+    """true if questions may have no answer"""
     alike: float | None = None
     """lowest score of a positive pair, in a similarity task"""
     words: tuple[str, ...] = ()

@@ -34,11 +34,11 @@ class TableLayout:
     columns: tuple[str, ...] | None = None
     """all columns of a table without header; None if the first line is a header with the columns above, in any order"""
     objects: bool = False
-    """whether the file holds JSON lines with the columns as keys"""
+    """true if the file holds JSON lines with the columns as keys"""
 
     @property
     def has_labels(self) -> bool:
-        """Whether the rows have labels."""
+        """True if the rows have labels."""
         return self.label is not None
 
     @property

@@ -32,7 +32,7 @@ class Rejected:
     """`fields`, `bad_label`, ..."""
     index: int
     detail: str = field(default="", compare=False)
-    """what the row holds and what to do about it; empty if the reason says everything"""
+    """content of the row and what to do about it; empty if the reason says everything"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Part:
     """the text, or the role of a special token such as `eos`"""
     special: bool = False
     is_target: bool = False
-    """whether the loss covers it"""
+    """true if the loss covers it"""
 
 
 @dataclass(frozen=True, slots=True)
