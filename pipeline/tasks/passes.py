@@ -23,7 +23,7 @@ from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPair
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.recorded_file import check_recorded
+from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 
 _LOG: Final = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class TaskSets(Pass[TaskCounts]):
 
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer published by an earlier stage, after checking its files."""
-        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         return load_tokenizer(self.tokenizer)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.pipeline.shards import SetWriter, feature_columns, fixed_columns
+from clozeline.pipeline.shards import SetWriter, base_columns, feature_columns
 from clozeline.pipeline.shards.layout import block_rows_of
 from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.choice_rows import ChoiceRows
@@ -39,7 +39,7 @@ def set_writer(facts: TaskFacts, split: str, form: Form, vocabulary: Vocabulary)
     return SetWriter(
         path=f"{facts.name}/{split}",
         shards=1,
-        columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+        columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
         block_rows=block_rows_of("auto", features, form.max_length * row_type.per_token, id_bytes),
         metadata={"task": f"{facts.name}/{split}", "tokenizer": vocabulary.fingerprint},
     )

@@ -72,7 +72,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
-    place: ClassVar[int] = 90
+    order: ClassVar[int] = 90
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     def _files(self) -> SplitFiles:
