@@ -56,11 +56,11 @@ class Steps:
         empty = "empty_side" if is_pair else "empty"
         if (text := self._normalize(document, document.text, empty)) is None:
             return None
-        document = document.having(text=text)
+        document = document.replace(text=text)
         if is_pair:
             if (target := self._normalize(document, document.target_text or "", empty, "other side: ")) is None:
                 return None
-            document = document.having(target_text=target, target_language=target_language or "und")
+            document = document.replace(target_text=target, target_language=target_language or "und")
             given_language = given_language or "und"
         identified = self._identify_language(document, given_language)
         return None if identified is None else self._apply_filters(identified)
@@ -75,18 +75,18 @@ class Steps:
         self._tally.count_removed("normalise", len(raw) - len(text))
         if not text:
             # the counts of removed characters must see the document without the side that is gone
-            shown = document.having(target_text=text) if side else document.having(text=text)
+            shown = document.replace(target_text=text) if side else document.replace(text=text)
             self._tally.reject(shown, "normalise", empty)
             return None
         return text
 
     def _identify_language(self, document: Document, given_language: str | None) -> Document | None:
         if given_language is not None:
-            return document.having(language=given_language, language_score=1.0)
+            return document.replace(language=given_language, language_score=1.0)
         if self._identifier is None or self._language is None:
             return document
         language, score = self._identifier.identify(document.text)
-        document = document.having(language=language, language_score=score)
+        document = document.replace(language=language, language_score=score)
         if self._language.keep and language not in self._language.keep:
             self._tally.reject(document, "language", "language", language)
             return None
@@ -106,12 +106,12 @@ class Steps:
             if verdict.text is not None:
                 self._tally.count_removed(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)
-                document = document.having(text=verdict.text)
+                document = document.replace(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
         # the content hash covers the text, or both sides of a pair
         sides = [document.text] if document.target_text is None else [document.text, document.target_text]
         digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
-        return document.having(content_hash=digest, n_chars=len(document.text), n_words=statistics.words)
+        return document.replace(content_hash=digest, n_chars=len(document.text), n_words=statistics.words)
 
 
 def parse_host(url: str | None) -> str | None:

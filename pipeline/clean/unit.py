@@ -142,9 +142,9 @@ class CleanUnits(Pass[CleanCounts]):
                 if answer.reason is None:
                     if answer.lenient:
                         tally.count(Counted("note", _FALLBACK))
-                    yield document.having(text=answer.text)
+                    yield document.replace(text=answer.text)
                 else:
-                    tally.reject(document.having(text=""), "extraction", answer.reason)
+                    tally.reject(document.replace(text=""), "extraction", answer.reason)
 
 
 def _find_input(planned: PlannedRange) -> Path:

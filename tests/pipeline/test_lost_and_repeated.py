@@ -77,7 +77,7 @@ PLACES = {
     "a record from the reader": Place("clean", "clean.unit:_collect_batches", 0),
     "a document between two steps": Place("clean", "clean.unit:CleanUnits._extract"),
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
-    "a row of a file of documents": Place("clean", "ingest.documents.files:_record_batch"),
+    "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),
     "a rejection that is written": Place("clean", "clean.unit:write_rejects", 1),
     "documents that are hashed": Place("dedup", "dedup.exact_passes:read_batches"),
     "a hash that is compared": Place("dedup", "dedup.exact_passes:read_rows"),

@@ -61,7 +61,7 @@ READER = '''
     from pydantic.dataclasses import dataclass
 
     from clozeline.configuration.config import STRICT
-    from clozeline.pipeline.ingest.readers._fields import FieldOptions, record_of
+    from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
     from clozeline.pipeline.ingest.readers._lines import LineFile
 
 
@@ -78,7 +78,8 @@ READER = '''
 
         def parse(self, line, offset, length):
             """The record of a line."""
-            return record_of({"text": line.split(self._options.delimiter)[0]}, FieldOptions(), "csvish", offset, length)
+            text = line.split(self._options.delimiter)[0]
+            return make_record({"text": text}, FieldOptions(), "csvish", offset, length)
 '''
 
 STAGE = '''
@@ -118,7 +119,7 @@ from pathlib import Path
         def run(self, unit, output):
             found = list(read_documents(self.documents / "documents" / f"{unit:06d}.arrow"))
             with output.file(f"documents/{unit:06d}.arrow") as path:
-                write_documents(path, [one.having(text=one.text.upper() + self.mark) for one in found])
+                write_documents(path, [one.replace(text=one.text.upper() + self.mark) for one in found])
             return {"documents_in": len(found), "documents_out": len(found), "shouted": {"loud": len(found)}}
 
 

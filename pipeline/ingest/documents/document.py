@@ -1,4 +1,4 @@
-"""A document: one text with its identity and origin; its uid is known before any processing."""
+"""The document: a text with its uid, which is fixed before any processing, and its origin."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ DOCUMENT_SCHEMA: Final = pa.schema(
 
 
 def document_uid(corpus: str, source: str, kind: str, locator: int, chunk: int | None = None) -> bytes:
-    """Return the 16 bytes that identify a document for ever: BLAKE2b of corpus, source path and record locator.
+    """Return the permanent 16-byte id of a document: BLAKE2b of corpus, source path and record locator.
 
-    `kind` says what `locator` counts: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for a
-    whole file. `chunk` numbers the pieces of a record that was split.
+    `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for an
+    entire file. `chunk` is the index of a piece of a split record.
     """
     head = b"clozeline-doc\0" + corpus.encode() + b"\0" + source.encode() + b"\0" + kind.encode() + b"\0"
     tail = b"" if chunk is None else b"\0" + str(chunk).encode()
@@ -55,7 +55,7 @@ def document_uid(corpus: str, source: str, kind: str, locator: int, chunk: int |
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text. `offset` and `length` locate its record in `source` (bytes, or rows for tables)."""
+    """A text and its metadata; `offset` and `length` locate its record in `source` (bytes, or rows for tables)."""
 
     uid: bytes
     text: str
@@ -76,12 +76,12 @@ class Document:
     target_language: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def having(self, **changes: Any) -> Document:
-        """Return a copy with the given fields replaced."""
+    def replace(self, **changes: Any) -> Document:
+        """Return a copy with some fields replaced."""
         return replace(self, **changes)
 
     def as_row(self) -> dict[str, Any]:
-        """Return the row of `DOCUMENT_SCHEMA`; `extra` as JSON with sorted keys."""
+        """Return the row of `DOCUMENT_SCHEMA`, with `extra` as JSON."""
         row = {name: getattr(self, name) for name in DOCUMENT_SCHEMA.names}
         row["extra"] = json.dumps(self.extra, sort_keys=True, ensure_ascii=False)
         return row

@@ -1,4 +1,4 @@
-"""Documents and rejections between stages: Arrow files whose bytes depend on their rows alone."""
+"""Read and write the Arrow files of documents and rejections between stages; equal rows give equal bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REJECT_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One document left out, and why. `reason` is a name that reports count by; `detail` says more."""
+    """A rejected document; reports count by `reason`, and `detail` explains."""
 
     uid: bytes
     source: str
@@ -56,23 +56,17 @@ class Rejection:
     def of(
         document: Document, *, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
     ) -> Rejection:
-        """Return the rejection of a document; a share `keep_text`, chosen by uid, keeps the first characters."""
+        """Return the rejection of a document; a fraction `keep_text`, chosen by uid, keeps the first characters."""
         shown = fraction(document.uid, "rejects", seed) < keep_text
+        sample = document.text[:_SAMPLE_CHARACTERS] if shown else None
         return Rejection(
-            uid=document.uid,
-            source=document.source,
-            offset=document.offset,
-            length=document.length,
-            stage=stage,
-            reason=reason,
-            detail=detail[:_DETAIL_CHARACTERS],
-            n_chars=len(document.text),
-            sample_text=document.text[:_SAMPLE_CHARACTERS] if shown else None,
-        )
+            document.uid, document.source, document.offset, document.length, stage, reason,
+            detail[:_DETAIL_CHARACTERS], len(document.text), sample,
+        )  # fmt: skip
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Write documents in their order and return their number; equal documents give equal bytes."""
+    """Write documents in their order and return their number."""
     return _write(path, DOCUMENT_SCHEMA, (document.as_row() for document in documents), "text")
 
 
@@ -83,7 +77,7 @@ def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
 
 
 def documents_of(folder: Path, unit: int) -> RecordedFile:
-    """Return the documents that a unit of the stage with this folder wrote."""
+    """Return the documents file that a unit wrote into the folder of its stage."""
     return find_file(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
 
 
@@ -92,7 +86,7 @@ def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
 
     Raises:
         StorageError: the file is missing or cannot be read.
-        IntegrityError: it is not an Arrow file of documents, or not what its record says.
+        IntegrityError: it is not a documents file, or changed since it was recorded.
     """
     for row in _read(file, DOCUMENT_SCHEMA):
         row["extra"] = {} if row["extra"] == "{}" else json.loads(row["extra"])
@@ -105,43 +99,39 @@ def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
 
 
 def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a documents file with the named columns only; the others are not decompressed.
+    """Yield the record batches of a documents file; columns that are not named are not decompressed.
 
-    Raises:
-        StorageError: the file is missing.
-        IntegrityError: it is not an Arrow file, or not what its record says.
+    Raises: like `read_documents`.
     """
-    one = _recorded(file)
+    file = file if isinstance(file, RecordedFile) else RecordedFile(file)
     fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     try:
-        with pa.ipc.open_file(one.buffer(), options=options) as reader:
+        with pa.ipc.open_file(file.buffer(), options=options) as reader:
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{one.path}: not an Arrow file of documents ({error}); {repair_of(one.path)}") from error
-
-
-def _recorded(file: Path | RecordedFile) -> RecordedFile:
-    return file if isinstance(file, RecordedFile) else RecordedFile(file)
+        raise IntegrityError(
+            f"{file.path}: not an Arrow file of documents ({error}); {repair_of(file.path)}"
+        ) from error
 
 
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: str) -> int:
-    # One dictionary a column grows over the file: an Arrow file may add entries, but never replace them; adding to an
-    # empty dictionary counts as replacing it, hence the entry "" that every one begins with.
+    # one dictionary per column grows over the file: Arrow files may add entries but not replace them, and adding to an
+    # empty dictionary counts as replacing it, hence the first entry ""
     known: dict[str, dict[str, int]] = {field.name: {"": 0} for field in schema if field.type == _WORDS}
     codec = pa.Codec("zstd", compression_level=3)
     options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True, use_threads=False)
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-        for batch in _batches(rows, text):
-            written = _record_batch(schema, batch, known)
-            writer.write_batch(written)
-            count += written.num_rows
+        for rows_of_batch in _split_batches(rows, text):
+            batch = _make_batch(schema, rows_of_batch, known)
+            writer.write_batch(batch)
+            count += batch.num_rows
     return count
 
 
-def _batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[str, Any]]]:
+def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     characters = 0
     for row in rows:
@@ -154,38 +144,33 @@ def _batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[st
         yield batch
 
 
-def _record_batch(
+def _make_batch(
     schema: pa.Schema, rows: Sequence[Mapping[str, Any]], known: dict[str, dict[str, int]]
 ) -> pa.RecordBatch:
-    columns = [_column(field, [row[field.name] for row in rows], known) for field in schema]
+    columns = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if (entries := known.get(field.name)) is None:
+            columns.append(pa.array(values, type=field.type))
+            continue
+        codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
+        names = pa.array(list(entries), pa.utf8())
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
     return pa.record_batch(columns, schema=schema)
 
 
-def _column(field: pa.Field, values: Sequence[Any], known: dict[str, dict[str, int]]) -> pa.Array:
-    if field.name not in known:
-        return pa.array(values, type=field.type)
-    entries = known[field.name]
-    codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(list(entries), pa.utf8()))
-
-
 def _read(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    one = _recorded(file)
+    file = file if isinstance(file, RecordedFile) else RecordedFile(file)
     try:
-        with pa.ipc.open_file(one.buffer()) as reader:
+        with pa.ipc.open_file(file.buffer()) as reader:
             if reader.schema != schema:
-                raise IntegrityError(f"{one.path}: expected the columns {schema.names}, got {reader.schema.names}")
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                yield from _rows(batch)
+                raise IntegrityError(f"{file.path}: expected the columns {schema.names}, got {reader.schema.names}")
+            for index in range(reader.num_record_batches):
+                columns = [
+                    (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+                    for column in reader.get_batch(index).columns
+                ]
+                for values in zip(*columns, strict=True):
+                    yield dict(zip(schema.names, values, strict=True))
     except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{one.path}: not an Arrow file written by a stage ({error})") from error
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    columns = []
-    for column in batch.columns:
-        plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        columns.append(plain.to_pylist())
-    for values in zip(*columns, strict=True):
-        yield dict(zip(batch.schema.names, values, strict=True))
+        raise IntegrityError(f"{file.path}: not an Arrow file written by a stage ({error})") from error

@@ -1,7 +1,6 @@
-"""The format layer's side of the account of a file: bytes decoded, bytes passed over, records found.
+"""Count the bytes and records that the format layer finds in a file, to compare with the items a reader yields.
 
-It is compared with the items that a reader gives, which others count. A byte or a record that is lost on either side
-makes the two differ.
+A byte or record that is lost on either side makes the two differ.
 """
 
 from __future__ import annotations
@@ -11,29 +10,28 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Account:
-    """Bytes and records of one range of a file.
+    """Bytes and records of a range of a file.
 
-    `decoded + sum(undecoded) - read_twice` is the size of the range, and of what was read `companion` it. `content -
-    separators` is the sum over all items of the bytes that each takes. `records` is the number of items that are no
-    notes.
+    `decoded + sum(undecoded) - read_twice` is the size of the range plus `companion`. `content - separators` is the sum
+    of the bytes of all items. `records` is the number of items that are not notes.
     """
 
     decoded: int = 0
-    """bytes of the file that were read, and decompressed where they had to be"""
+    """bytes read, and decompressed if necessary"""
     undecoded: dict[str, int] = field(default_factory=dict)
-    """bytes of the file that could not be decoded, by reason"""
+    """bytes that could not be decoded, by reason"""
     read_twice: int = 0
-    """bytes after the range, which a record that began in it claims as well as the next range"""
+    """bytes after the range that its last record claims, as does the next range"""
     companion: int = 0
     """bytes of other files that belong to the range"""
     content: int = 0
-    """bytes of content, after decompression"""
+    """bytes after decompression"""
     separators: int = 0
-    """bytes of the content that are ends of lines, between records"""
+    """content bytes that are line ends between records"""
     records: int = 0
-    """records found, whole or damaged"""
+    """records found, intact or damaged"""
 
     def pass_over(self, reason: str, count: int) -> None:
-        """Count bytes of the file that are not decoded."""
+        """Count bytes that are not decoded."""
         if count > 0:
             self.undecoded[reason] = self.undecoded.get(reason, 0) + count

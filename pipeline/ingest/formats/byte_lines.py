@@ -1,4 +1,4 @@
-r"""Lines of a file as bytes, split at `\n` alone, each with its offset: what line-wise readers share."""
+r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.charset import as_utf8
+from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -15,22 +15,22 @@ _PIECE: Final = 1 << 20
 
 
 class Cut(NamedTuple):
-    """A line that damage of a compressed file cuts: why, and the bytes of it that decode."""
+    """A line cut by damage of a compressed file: the reason, and how many of its bytes decode."""
 
     reason: str
     length: int
 
 
 Line: TypeAlias = bytes | int | Cut
-r"""A line without its `\n`, the length of one over the limit, or what is left of one."""
+r"""A line without its `\n`, the length of a line over the limit, or a cut line."""
 
 
-def line_start(path: Path, position: int) -> int:
-    """Return the offset of the first line that begins at `position` or later; the file's size where none does."""
+def find_line_start(path: Path, position: int) -> int:
+    """Return the offset of the first line that starts at `position` or later; the size of the file if none does."""
     if position == 0:
         return 0
     with path.open("rb") as file:
-        file.seek(position - 1)  # a line begins there if the byte before ends one
+        file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
         at = position - 1
         while piece := file.read(_PIECE):
             end = piece.find(b"\n")
@@ -41,43 +41,33 @@ def line_start(path: Path, position: int) -> int:
 
 
 class ByteLines:
-    r"""(offset, line without `\n`) of the lines that begin in a range; of a compressed file all lines.
+    r"""Iterates over (offset, line without `\n`) of the lines that start in a range; all lines of a compressed file.
 
-    Offsets are those of the decompressed stream, of a UTF-16 file in its UTF-8 form. After damage the lines of the next
-    member follow; the first of them may be the rest of a line, and `rest` is true while it is the last one given.
-
-    Args:
-        path: the file.
-        start: first byte of the range.
-        end: end of the range.
-        limits: bounds on lines and decompression.
-        account: where bytes and lines are counted, cut ones too; the user counts one that it takes while `rest` holds.
-        resume: whether lines after damage are given.
+    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the lines of the next
+    member follow if `resume`; the first of them may be a partial line, and `rest` is true until the line after it.
+    `account` counts bytes and lines, including cut ones; the user counts a line that it accepts while `rest` holds.
     """
 
     def __init__(
         self, path: Path, start: int, end: int, limits: Limits, account: Account, *, resume: bool = True
     ) -> None:
         self.rest = False
-        self._path = path
-        self._range = start, end
-        self._limits = limits
-        self._account = account
-        self._resume = resume
+        self._path, self._range = path, (start, end)
+        self._limits, self._account, self._resume = limits, account, resume
 
     def __iter__(self) -> Iterator[tuple[int, Line]]:
         with self._path.open("rb") as file:
             codec = detect_codec(file.read(16))
             file.seek(0)
             if codec is None:
-                start, end = (line_start(self._path, position) for position in self._range)
+                start, end = (find_line_start(self._path, position) for position in self._range)
                 file.seek(start)
-                pieces, at = self._between(file, start, end), start
+                pieces, at = self._read_range(file, start, end), start
             else:
                 pieces, at = decompress(file, codec, self._limits, self._account, resume=self._resume), 0
-            yield from self._split(pieces if at else as_utf8(pieces, self._account), at)
+            yield from self._split(pieces if at else recode_utf16(pieces, self._account), at)
 
-    def _between(self, file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:
+    def _read_range(self, file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:
         while piece := file.read(min(_PIECE, end - start)):
             start += len(piece)
             self._account.decoded += len(piece)
@@ -86,25 +76,25 @@ class ByteLines:
 
     def _split(self, pieces: Iterator[bytes | Damage], at: int) -> Iterator[tuple[int, Line]]:
         limit = self._limits.line_bytes
-        held: list[bytes] = []  # the beginning of a line that continues in the next piece
+        parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
         for piece in pieces:
             if isinstance(piece, Damage):
                 self._account.records += 1
                 yield at, Cut(piece.reason, length)
-                at, held, length, self.rest = at + length, [], 0, True
+                at, parts, length, self.rest = at + length, [], 0, True
                 continue
-            *whole, rest = piece.split(b"\n")
-            self._account.separators += len(whole)
-            self._account.records += len(whole)
-            for line in whole:
-                held.append(line)
+            *lines, rest = piece.split(b"\n")
+            self._account.separators += len(lines)
+            self._account.records += len(lines)
+            for line in lines:
+                parts.append(line)
                 length += len(line)
                 self._account.records -= self.rest
-                yield at, b"".join(held) if length <= limit else length
-                at, held, length, self.rest = at + length + 1, [], 0, False
+                yield at, b"".join(parts) if length <= limit else length
+                at, parts, length, self.rest = at + length + 1, [], 0, False
             length += len(rest)
-            held = [*held, rest] if length <= limit else []
+            parts = [*parts, rest] if length <= limit else []
         if length:
             self._account.records += not self.rest
-            yield at, b"".join(held) if length <= limit else length
+            yield at, b"".join(parts) if length <= limit else length

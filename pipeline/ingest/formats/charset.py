@@ -1,4 +1,4 @@
-"""Bytes of a page to text: which character encoding, and how sure we are."""
+"""Decode the bytes of a page: detect the character encoding and flag doubtful results."""
 
 from __future__ import annotations
 
@@ -21,39 +21,38 @@ _REPLACED_SHARE: Final = 0.01
 
 
 def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> tuple[str, int] | None:
-    """Return the text and its flags, or None where no encoding fits.
+    """Return the text and its flags, or None if no encoding fits.
 
-    Tried in order: byte order mark, the declared charset, `<meta>` in the first 1,024 bytes (with `meta`), UTF-8.
-    Where none decodes every byte: UTF-8 with up to 1 % replaced characters, if most of what is not ASCII is valid;
-    else what a detector guesses.
+    Try the byte order mark, the declared charset, `<meta>` in the first 1,024 bytes (with `meta`) and UTF-8. If none
+    decodes every byte: UTF-8 with up to 1 % replaced characters, if most non-ASCII characters are valid; else the
+    encoding that a detector guesses.
     """
     for mark, encoding in _BOMS:
         if body.startswith(mark):
-            return _lenient(body[len(mark) :], encoding, 0)
-    named = [declared] if declared else []
-    if meta and (found := _META.search(body[:_META_BYTES])):
-        named.append(found[1].decode("ascii"))
-    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in named]
+            return _decode_leniently(body[len(mark) :], encoding, 0)
+    declarations = [declared] if declared else []
+    if meta and (match := _META.search(body[:_META_BYTES])):
+        declarations.append(match[1].decode("ascii"))
+    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in declarations]
     for encoding in dict.fromkeys([*(name for name in known if name), "utf-8"]):
         try:
             return body.decode(encoding), 0
         except (UnicodeDecodeError, LookupError):
             continue
-    return _guess(body)
-
-
-def _guess(body: bytes) -> tuple[str, int] | None:
+    # UTF-8 with replaced characters, if at least half of the non-ASCII characters are valid
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     good = sum(map(len, re.findall("[^\x00-\x7f]+", text))) - bad
     if good >= bad:
         return (text, FLAG_REPLACEMENTS) if bad <= _REPLACED_SHARE * len(text) else None
+    # guess, unless it is binary
     encoding = str(detect_encoding(body))
-    binary = body.count(b"\0") > _REPLACED_SHARE * len(body)
-    return None if binary or encoding == "utf-8" else _lenient(body, encoding, FLAG_DECODED_BY_GUESS)
+    if encoding == "utf-8" or body.count(b"\0") > _REPLACED_SHARE * len(body):
+        return None
+    return _decode_leniently(body, encoding, FLAG_DECODED_BY_GUESS)
 
 
-def _lenient(body: bytes, encoding: str, flags: int) -> tuple[str, int] | None:
+def _decode_leniently(body: bytes, encoding: str, flags: int) -> tuple[str, int] | None:
     try:
         text = body.decode(encoding, "replace")
     except LookupError:
@@ -64,15 +63,15 @@ def _lenient(body: bytes, encoding: str, flags: int) -> tuple[str, int] | None:
     return text, flags | (FLAG_REPLACEMENTS if bad else 0)
 
 
-def utf16_of(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark of UTF-16 announces, or None."""
+def detect_utf16(head: bytes) -> str | None:
+    """Return the encoding of a UTF-16 byte order mark, or None."""
     return next((encoding for mark, encoding in _BOMS[1:] if head.startswith(mark)), None)
 
 
-def as_utf8(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[bytes | Damage]:
-    """Yield the content in UTF-8 where it begins with a byte order mark of UTF-16, else as it is.
+def recode_utf16(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[bytes | Damage]:
+    """Yield the content as UTF-8 if it starts with a UTF-16 byte order mark, else unchanged.
 
-    The content that `account` counts is the UTF-8 form. What is not valid UTF-16 is not valid UTF-8 either.
+    `account` counts the UTF-8 form. Invalid UTF-16 becomes invalid UTF-8.
     """
     head: list[bytes | Damage] = []
     start = b""
@@ -80,7 +79,7 @@ def as_utf8(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[byte
         head.append(piece)
         if isinstance(piece, Damage) or len(start := start + piece) > 1:
             break
-    encoding = utf16_of(start)
+    encoding = detect_utf16(start)
     if encoding is None:
         yield from chain(head, pieces)
         return
@@ -91,14 +90,10 @@ def as_utf8(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[byte
             decoder = make("surrogatepass")
             yield piece
             continue
-        content = _utf8(decoder, piece)
+        try:
+            content = decoder.decode(piece, final=not piece).encode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # an odd byte or half a surrogate pair at the end
+            content = b"\xff"
         account.content += len(content) - len(piece)
         if content:
             yield content
-
-
-def _utf8(decoder: codecs.IncrementalDecoder, piece: bytes) -> bytes:
-    try:
-        return decoder.decode(piece, final=not piece).encode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:  # an odd byte at the end, or half a pair there
-        return b"\xff"

@@ -1,4 +1,4 @@
-"""The type of a body by its first bytes: servers often name types wrongly or not at all."""
+"""Detect the type of a body from its first bytes, because servers often declare a wrong type or none."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _JSON: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[\[{"\]\d])')
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Return whether the beginning looks like HTML; used only where no type is declared."""
+    """Return whether the body starts like HTML; only used if no type is declared."""
     return _TAG.match(body.removeprefix(b"\xef\xbb\xbf")[:1024].lstrip()) is not None
 
 
 def contradicts_html(body: bytes) -> bool:
-    """Return whether content declared as HTML is clearly an image, an archive, a PDF or JSON."""
+    """Return whether a body declared as HTML is clearly an image, an archive, a PDF or JSON."""
     return body.startswith(_MAGICS) or (_JSON.match(body[:256]) is not None and body.rstrip()[-1:] in b"]}")

@@ -1,6 +1,6 @@
-"""Bounded decompression: gzip, zstandard, LZ4, bzip2 and xz, many members a file, never more memory than a few MiB.
+"""Decompress gzip, zstandard, LZ4, bzip2 and xz files with many members in a few MiB of memory.
 
-Whatever can be decoded is given before an error is. After damage, decoding continues at the next member.
+Everything that decodes is yielded before an error is reported; after damage, decoding continues at the next member.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -22,12 +23,10 @@ import zstandard
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 
-_HEAD: Final = 1 << 12
-"""Bytes of the first read of a member; each further read doubles what was read, up to `_CHUNK`."""
+_HEAD: Final = 1 << 12  # bytes of the first read of a member; each further read doubles the total, up to `_CHUNK`
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
-_RATIO_FREE: Final = 64 << 20
-"""Output below this many bytes may have any ratio: short repetitive files compress far better than 200 to 1."""
+_RATIO_FREE: Final = 64 << 20  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
 _ZSTD_INPUT: Final = 1024  # a block of 4 bytes may decode to 128 KiB, so 1 KiB of input gives at most 32 MiB
 _WINDOW: Final = 2**27
 _MEMORY: Final = 2**28
@@ -37,18 +36,18 @@ _LONGEST_MAGIC: Final = 16
 
 
 def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
-    """Return whether the output is so large for its input that reading must end."""
+    """Return whether the output is suspiciously large for its input."""
     return decompressed > limits.decompressed_bytes or (
         decompressed > _RATIO_FREE and decompressed > limits.ratio * compressed
     )
 
 
 class Damage(Exception):
-    """A stream cannot be decoded further: `reason` is `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
+    """A stream cannot be decoded further.
 
     Args:
-        reason: why.
-        member: offset in the file of the member that does not decode.
+        reason: `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
+        member: file offset of the member that does not decode.
         content: bytes of content before that member.
     """
 
@@ -66,30 +65,30 @@ class Seekable(Protocol):
         """Move to an offset."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most so many bytes."""
+        """Return at most `size` bytes."""
 
 
 class Decoder(Protocol):
-    """The interface that the standard library's incremental decompressors share."""
+    """The interface of incremental decompressors, as in the standard library."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return output of at most about `max_length` bytes; the rest comes at the next calls."""
+        """Return output of at most about `max_length` bytes; the next calls return the rest."""
 
     @property
     def eof(self) -> bool:
-        """Return whether the stream has ended."""
+        """True once the stream has ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Return whether everything given was used."""
+        """True if all input was used."""
 
     @property
     def unused_data(self) -> bytes:
-        """Return the bytes that follow the stream's end."""
+        """The bytes after the end of the stream."""
 
 
 class ZlibDecoder:
-    """zlib's decompressor with that interface; `wbits` as zlib counts them (31: gzip with its checksum)."""
+    """zlib's decompressor as a `Decoder`; `wbits` as in zlib (31: gzip with its checksum)."""
 
     def __init__(self, wbits: int) -> None:
         self._decoder = zlib.decompressobj(wbits)
@@ -113,7 +112,7 @@ class ZlibDecoder:
 
 
 class _Zstandard:
-    """zstandard's decompressor with that interface: it knows no output limit, so its input is given in drops."""
+    """zstandard's decompressor as a `Decoder`; it has no output limit, so the input is fed in small pieces."""
 
     def __init__(self) -> None:
         self._decoder: Any = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
@@ -121,30 +120,26 @@ class _Zstandard:
         self._at = 0
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """See `Decoder`."""
         if data:
             self._pending, self._at = self._pending[self._at :] + data, 0
         pieces, length = [], 0
         while length < max_length and not self.needs_input and not self.eof:
-            drop = self._pending[self._at : self._at + _ZSTD_INPUT]
-            self._at += len(drop)
-            pieces.append(self._decoder.decompress(drop))
+            fed = self._pending[self._at : self._at + _ZSTD_INPUT]
+            self._at += len(fed)
+            pieces.append(self._decoder.decompress(fed))
             length += len(pieces[-1])
         return b"".join(pieces)
 
     @property
     def needs_input(self) -> bool:
-        """See `Decoder`."""
         return self._at >= len(self._pending)
 
     @property
     def eof(self) -> bool:
-        """See `Decoder`."""
         return bool(self._decoder.eof)
 
     @property
     def unused_data(self) -> bytes:
-        """See `Decoder`."""
         return bytes(self._decoder.unused_data) + self._pending[self._at :]
 
 
@@ -154,7 +149,7 @@ class _Codec:
     """first bytes of a file"""
     decoder: Callable[[], Decoder]
     member: re.Pattern[bytes]
-    """first bytes of a member that has content; looked for after damage"""
+    """first bytes of a member with content, searched for after damage"""
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
@@ -166,31 +161,22 @@ CODECS: Final[dict[str, _Codec]] = {
     "xz": _Codec((b"\xfd7zXZ\x00",), lambda: lzma.LZMADecompressor(memlimit=_MEMORY), re.compile(rb"\xfd7zXZ\x00\x00")),
 }
 REASONS: Final = ("bomb", "trailing_junk", "truncated", *(f"{name}_error" for name in CODECS))
-"""Every reason of `Damage` that `decompress` gives."""
+"""Every reason of `Damage` in `decompress`."""
 _ERRORS = (zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError, MemoryError)
 
 
 def detect_codec(head: bytes) -> str | None:
-    """Name of the compression that the first bytes of a file announce, or None."""
-    for name, codec in CODECS.items():
-        if head.startswith(codec.magics):
-            return name
-    return None
+    """Return the compression of a file with these first bytes, or None."""
+    return next((name for name, codec in CODECS.items() if head.startswith(codec.magics)), None)
 
 
 def decompress(
     file: BinaryIO, codec: str | None, limits: Limits, account: Account | None = None, *, resume: bool = True
 ) -> Iterator[bytes | Damage]:
-    """Yield pieces of the decompressed content, each a few MiB at most; `codec` None passes the file through.
+    """Yield the decompressed content in pieces of at most a few MiB; `codec` None passes the file through.
 
-    Everything that decodes before an error is given, then the damage, then the content from the next member on.
-
-    Args:
-        file: the file, at its first byte.
-        codec: name of the compression.
-        limits: bounds on the output.
-        account: where bytes are counted; content too.
-        resume: whether to continue after damage, at the next member; never after a `bomb`.
+    Everything that decodes comes before the damage, and after it, with `resume`, the content from the next member on
+    (never after a `bomb`). `account` counts the bytes of the file and of the content.
     """
     account = Account() if account is None else account
     if codec is None:
@@ -200,19 +186,19 @@ def decompress(
             yield piece
         return
     size, at = file.seek(0, os.SEEK_END), 0
-    while (start := _after_zeros(file, at)) < size:
+    while (start := _skip_zeros(file, at)) < size:
         account.decoded += start - at
         before = account.decoded, account.content
         try:
             yield from decode_member(file, codec, start, limits, account)
             at = start + account.decoded - before[0]
         except Damage as damage:
-            found = find_member(file, codec, start + 1) if resume and damage.reason != "bomb" else None
+            member = find_member(file, codec, start + 1) if resume and damage.reason != "bomb" else None
             stop = start + account.decoded - before[0]
-            if found is not None and found < stop:  # what was taken for content of the member holds the next one
+            if member is not None and member < stop:  # the bytes decoded as this member contain the next one
                 account.decoded, stop = before[0], start
-            cut = damage.reason == "truncated" and found is not None
-            at, reason = found or size, f"{codec}_error" if cut else damage.reason
+            cut = damage.reason == "truncated" and member is not None
+            at, reason = member or size, f"{codec}_error" if cut else damage.reason
             account.pass_over(reason, at - stop)
             yield Damage(reason, start, before[1])
     account.decoded += size - at if at < size else 0
@@ -221,7 +207,7 @@ def decompress(
 def decompress_file(
     path: Path, limits: Limits, account: Account | None = None, *, resume: bool = True
 ) -> Iterator[bytes | Damage]:
-    """Yield the content of a file, plain or compressed, as `decompress` does."""
+    """Yield the content of a file, plain or compressed, like `decompress`."""
     with path.open("rb") as file:
         codec = detect_codec(file.read(_LONGEST_MAGIC))
         file.seek(0)
@@ -229,7 +215,7 @@ def decompress_file(
 
 
 def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:
-    """Yield the content of the member at an offset of a file. `account` counts its bytes and those of its content.
+    """Yield the content of the member at an offset, counting its bytes in `account`.
 
     Raises:
         Damage: after everything that decodes.
@@ -239,17 +225,17 @@ def decode_member(file: Seekable, codec: str, start: int, limits: Limits, accoun
     if not head.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if start else f"{codec}_error")
     decoder = CODECS[codec].decoder()
-    data, given, produced = head, 0, 0
+    data, fed, produced = head, 0, 0
     while not decoder.eof:
         try:
             piece = decoder.decompress(data, _OUTPUT)
         except _ERRORS as error:
-            # The failing call gave nothing: decode again up to the very byte that fails.
-            for piece in _rest_before_error(file, codec, start, given, produced):
+            # the failing call returned nothing: decode again up to the byte that fails
+            for piece in _decode_up_to_error(file, codec, start, fed, produced):
                 account.content += len(piece)
                 yield piece
             raise Damage(f"{codec}_error") from error
-        given += len(data)
+        fed += len(data)
         account.decoded += len(data)
         produced += len(piece)
         if piece:
@@ -259,19 +245,19 @@ def decode_member(file: Seekable, codec: str, start: int, limits: Limits, accoun
             raise Damage("bomb")
         data = b""
         if decoder.needs_input and not decoder.eof:
-            file.seek(start + given)
-            # Members may be small, and what a read takes beyond a member is read again.
-            if not (data := file.read(min(_CHUNK, given))):
+            file.seek(start + fed)
+            # small reads first: members may be small, and bytes beyond a member are read again
+            if not (data := file.read(min(_CHUNK, fed))):
                 raise Damage("truncated")
-    account.decoded -= len(decoder.unused_data or b"")  # LZ4 gives None
+    account.decoded -= len(decoder.unused_data or b"")  # LZ4 returns None
 
 
-def _rest_before_error(file: Seekable, codec: str, start: int, given: int, produced: int) -> Iterator[bytes]:
-    """Yield what a damaged member decodes to after the first `produced` bytes, given byte by byte after `given`."""
+def _decode_up_to_error(file: Seekable, codec: str, start: int, fed: int, produced: int) -> Iterator[bytes]:
+    """Yield the content of a damaged member after the first `produced` bytes, feeding single bytes after `fed`."""
     decoder = CODECS[codec].decoder()
     file.seek(start)
     seen = 0
-    sizes = chain([_CHUNK] * (given // _CHUNK), [given % _CHUNK] if given % _CHUNK else [], repeat(1))
+    sizes = chain([_CHUNK] * (fed // _CHUNK), [fed % _CHUNK] if fed % _CHUNK else [], repeat(1))
     try:
         while not decoder.eof and (data := file.read(next(sizes))):
             while data or not (decoder.needs_input or decoder.eof):
@@ -285,34 +271,23 @@ def _rest_before_error(file: Seekable, codec: str, start: int, given: int, produ
 
 
 def find_member(file: Seekable, codec: str, start: int) -> int | None:
-    """Return the offset of the first member at `start` or after it; None without one.
-
-    Bytes that look like the beginning of a member are one if the first KiB behind them decode.
-    """
+    """Return the offset of the first member from `start` on whose first KiB decode; None if there is none."""
     pattern = CODECS[codec].member
     while True:
         file.seek(start)
         block = file.read(_BLOCK)
         for match in pattern.finditer(block):
-            if _decodes(file, codec, start + match.start()):
+            file.seek(start + match.start())
+            with suppress(*_ERRORS):
+                CODECS[codec].decoder().decompress(file.read(_PROBE), _PROBE)
                 return start + match.start()
         if len(block) < _BLOCK:
             return None
         start += len(block) - _LONGEST_MAGIC
 
 
-def _decodes(file: Seekable, codec: str, start: int) -> bool:
-    file.seek(start)
-    decoder = CODECS[codec].decoder()
-    try:
-        decoder.decompress(file.read(_PROBE), _PROBE)
-    except _ERRORS:
-        return False
-    return True
-
-
-def _after_zeros(file: BinaryIO, at: int) -> int:
-    """Return the offset of the next byte that is not zero: tapes and block devices fill up with zeros."""
+def _skip_zeros(file: BinaryIO, at: int) -> int:
+    """Return the offset of the next non-zero byte: tapes and block devices pad with zeros."""
     file.seek(at)
     size = _HEAD
     while block := file.read(size):
@@ -322,28 +297,21 @@ def _after_zeros(file: BinaryIO, at: int) -> int:
     return at
 
 
-def _step(decoder: Decoder, data: bytes, codec: str) -> bytes:
-    try:
-        return decoder.decompress(data, _OUTPUT)
-    except _ERRORS as error:
-        raise Damage(f"{codec}_error") from error
-
-
 def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[bytes, bool]:
-    """Decompress a body in memory, at most `record_bytes` long; bytes after its end are ignored.
-
-    Returns:
-        What decodes, and whether that is the whole body; one that ends early gives its beginning.
+    """Return the decompressed body, at most `record_bytes` long, and whether it is complete; ignores trailing bytes.
 
     Raises:
         Damage: it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
     """
     pieces: list[bytes] = []
     produced = 0
-    given = data
+    unread = data
     while not decoder.eof:
-        piece = _step(decoder, given, "body")
-        given = b""
+        try:
+            piece = decoder.decompress(unread, _OUTPUT)
+        except _ERRORS as error:
+            raise Damage("body_error") from error
+        unread = b""
         pieces.append(piece)
         produced += len(piece)
         if produced > limits.record_bytes or is_bomb(limits, len(data), produced):

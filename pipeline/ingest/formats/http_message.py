@@ -1,4 +1,4 @@
-"""A captured HTTP response: status, headers, and the body with its transfer and content encodings undone."""
+"""Parse captured HTTP responses and decode their bodies (transfer and content encodings)."""
 
 from __future__ import annotations
 
@@ -22,32 +22,31 @@ _HEADER_BYTES: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """Status code, header fields (lower case names, last one wins), and the body as captured."""
+    """Status code, header fields (lower-case names, the last one wins), and the body as captured."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def content(self, limits: Limits) -> tuple[bytes, bool]:
-        """Join the chunks of the body and decompress it; a body whose declaration is false is given as it is.
+        """Join the chunks of the body, decompress it, and return it with whether it is complete.
 
-        Returns:
-            The body, and whether it is whole; of one that was cut, what decodes.
+        A body that is not encoded as declared is returned unchanged.
 
         Raises:
-            Damage: `content_encoding` where it is compressed but does not decode, `bomb` where it grows too much.
+            Damage: `content_encoding` if it is compressed but does not decode, `bomb` if it grows too much.
         """
-        body, whole = self.body, True
+        body, complete = self.body, True
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
-            body = _joined(body)
+            body = _join_chunks(body)
         for name in reversed(self.headers.get("content-encoding", "").lower().replace(" ", "").split(",")):
-            body, decoded = _decoded(body, name, limits)
-            whole = whole and decoded
-        return body, whole
+            body, ended = _decode(body, name, limits)
+            complete = complete and ended
+        return body, complete
 
 
 def parse_response(message: bytes) -> HttpResponse | None:
-    """Split a message into status line, headers and body; None where it does not begin with a status line."""
+    """Split a message into status line, headers and body; None if it does not start with a status line."""
     status = _STATUS.match(message)
     if status is None:
         return None
@@ -62,15 +61,15 @@ def parse_response(message: bytes) -> HttpResponse | None:
 
 
 def content_type(value: str | None) -> tuple[str, str | None]:
-    """Return the media type in lower case (empty where absent) and the charset of a Content-Type header."""
+    """Return the media type of a Content-Type header in lower case, "" if absent, and its charset."""
     if not value:
         return "", None
     charset = _CHARSET.search(value)
     return value.split(";")[0].strip().lower(), charset[1] if charset else None
 
 
-def _joined(body: bytes) -> bytes:
-    """Join the chunks; give the body itself where it is not chunked, and the first chunks where it is cut."""
+def _join_chunks(body: bytes) -> bytes:
+    """Join the chunks; return a body that is not chunked unchanged, and the first chunks of a cut one."""
     pieces: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
@@ -84,7 +83,7 @@ def _joined(body: bytes) -> bytes:
 
 
 class _Brotli:
-    """brotli's decompressor with the interface of the others."""
+    """brotli's decompressor as a `Decoder`."""
 
     unused_data = b""
 
@@ -92,7 +91,6 @@ class _Brotli:
         self._decoder: Any = brotli.Decompressor()
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return output of at most about `max_length` bytes."""
         try:
             return bytes(self._decoder.process(data, output_buffer_limit=max_length))
         except brotli.error as error:
@@ -100,16 +98,14 @@ class _Brotli:
 
     @property
     def eof(self) -> bool:
-        """Return whether the stream has ended."""
         return bool(self._decoder.is_finished())
 
     @property
     def needs_input(self) -> bool:
-        """Return whether everything given was used."""
         return bool(self._decoder.can_accept_more_data())
 
 
-# zlib's 47 takes gzip or zlib by the header; servers send raw deflate under the same name as zlib.
+# wbits 47 accepts gzip and zlib; servers send raw deflate under the same name as zlib
 _DECODERS: Final[dict[str, tuple[Callable[[], Decoder], ...]]] = {
     "gzip": (lambda: ZlibDecoder(47),),
     "x-gzip": (lambda: ZlibDecoder(47),),
@@ -119,14 +115,14 @@ _DECODERS: Final[dict[str, tuple[Callable[[], Decoder], ...]]] = {
 }
 
 
-def _decoded(body: bytes, name: str, limits: Limits) -> tuple[bytes, bool]:
+def _decode(body: bytes, name: str, limits: Limits) -> tuple[bytes, bool]:
     for decoder in _DECODERS.get(name, ()):
         try:
             return decompress_body(body, decoder(), limits)
         except Damage as damage:
             if damage.reason == "bomb":
                 raise
-    # Some archives keep the header but store the decoded body.
+    # some archives keep the header but store the decoded body
     if name in _DECODERS and (b"\0" in body[:512] or b"<" not in body[:4096]):
         raise Damage("content_encoding")
     return body, True

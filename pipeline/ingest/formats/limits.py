@@ -1,4 +1,4 @@
-"""Bounds on what one input may cost, whatever it claims of itself."""
+"""Limits on the resources that one input may use."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clozeline.configuration.config import STRICT
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Limits:
-    """Bounds on hostile or broken input."""
+    """Limits against hostile or broken input."""
 
     record_bytes: Annotated[int, Field(ge=1)] = 1 << 26
-    """largest record in bytes, after decompression"""
+    """maximum size of a record in bytes, after decompression"""
     text_chars: Annotated[int, Field(ge=1)] = 20_000_000
-    """longest document in characters"""
+    """maximum length of a document in characters"""
     ratio: Annotated[int, Field(ge=1)] = 200
-    """largest decompression ratio past 64 MiB"""
+    """maximum decompression ratio after the first 64 MiB"""
     decompressed_bytes: Annotated[int, Field(ge=1)] = 1 << 36
-    """largest decompressed size of one file in bytes"""
+    """maximum decompressed size of a file in bytes"""
     line_bytes: Annotated[int, Field(ge=1)] = 1 << 27
-    """longest line in bytes (jsonl, lines)"""
+    """maximum length of a line in bytes (line-based formats)"""

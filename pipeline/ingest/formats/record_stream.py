@@ -1,7 +1,7 @@
-"""A file of records as one forward-only stream of decompressed bytes, with the file offset of each byte.
+"""Read a file of records as a forward-only stream of decompressed bytes that knows the file offset of each byte.
 
-Damage ends the stream; `resync` continues it at the next member of a compressed file, of a gzip file at the next one
-whose content begins like a record. Files without compression are one run of bytes.
+Damage ends the stream; `resync` continues it at the next member of a compressed file, in a gzip file at the next member
+that starts like a record.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import mmap
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,15 +22,15 @@ _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _PROBE_BYTES: Final = 1 << 12
 
 
-class Place(NamedTuple):
-    """The place of a byte: file offset of the gzip member (or of the stream's start), and bytes into its content."""
+class Position(NamedTuple):
+    """The position of a byte: file offset of its gzip member (or of the stream's start), and offset in its content."""
 
     member: int
     inner: int
 
 
-class Damaged(NamedTuple):
-    """The reason why the stream ended before the file, and the member it ended in: its offset in file and stream."""
+class DamagedMember(NamedTuple):
+    """The reason for an early end, and the member with the damage: its offset in the file and in the stream."""
 
     reason: str
     member: int
@@ -37,9 +38,9 @@ class Damaged(NamedTuple):
 
 
 class RecordStream:
-    """A stream whose unread bytes are in `ahead`: `fill` lengthens it, `drop` moves past bytes.
+    """A stream with its unread bytes in `ahead`: `fill` reads more, `drop` moves past bytes.
 
-    Content is counted in `account` when it is dropped; `close` counts the bytes of the file.
+    `drop` counts content in `account`; `close` counts the bytes of the file.
     """
 
     kind = "warc"
@@ -49,33 +50,30 @@ class RecordStream:
     ) -> None:
         self.ahead = bytearray()
         self.account = account
-        self.damaged: Damaged | None = None
+        self.damaged: DamagedMember | None = None
         self.abandoned: int | None = None
-        """content of a record that damage cuts, until the damage is counted"""
-        self._decoding = decoding
-        self._pieces = pieces
-        self._at = 0
-        self._starts = [0]
-        self._members = [start]
+        """bytes of a record cut by damage, until the damage is counted"""
+        self._decoding, self._pieces = decoding, pieces
+        self._at, self._starts, self._members = 0, [0], [start]
 
     def fill(self) -> bool:
-        """Read more bytes; False at the end, and at damage, which `damaged` then describes."""
+        """Read more bytes; False at the end, or at damage, which `damaged` then describes."""
         piece = next(self._pieces, b"") if self.damaged is None else b""
         if isinstance(piece, Damage):
-            self.damaged = Damaged(piece.reason, piece.member, piece.content)
+            self.damaged = DamagedMember(piece.reason, piece.member, piece.content)
             return False
         self.ahead += piece
         return bool(piece)
 
     def ensure(self, count: int) -> bool:
-        """Return whether at least `count` bytes are ahead, after reading as far as needed."""
+        """Read until at least `count` bytes are ahead; return whether they are."""
         while len(self.ahead) < count:
             if not self.fill():
                 return False
         return True
 
     def drop(self, count: int) -> None:
-        """Move past `count` bytes that are ahead."""
+        """Move past `count` bytes."""
         del self.ahead[:count]
         self.account.content += count
         self._at += count
@@ -84,33 +82,33 @@ class RecordStream:
             del self._starts[:keep], self._members[:keep]
 
     def abandon(self, dropped: int = 0) -> None:
-        """Drop everything ahead of damage; `dropped` bytes of the same record were dropped before."""
+        """Drop all bytes before the damage; `dropped` bytes of the same record are already dropped."""
         self.abandoned = dropped + len(self.ahead)
         self.drop(len(self.ahead))
 
-    def begins_damaged_member(self) -> bool:
-        """Return whether the bytes ahead are those of the member that damage ends, from its first one."""
+    def is_at_damaged_member(self) -> bool:
+        """Return whether the bytes ahead start the member that is damaged."""
         return self.damaged is not None and self.damaged.start == self._at
 
-    def place(self, offset: int = 0) -> Place:
-        """Return the place of the byte `offset` bytes ahead."""
-        number = bisect_right(self._starts, self._at + offset) - 1
-        return Place(self._members[number], self._at + offset - self._starts[number])
+    def position(self, offset: int = 0) -> Position:
+        """Return the position of the byte `offset` bytes ahead."""
+        index = bisect_right(self._starts, self._at + offset) - 1
+        return Position(self._members[index], self._at + offset - self._starts[index])
 
     def is_boundary(self, offset: int) -> bool:
-        """Return whether a member is known to begin `offset` bytes ahead."""
+        """Return whether a member is known to start `offset` bytes ahead."""
         return self.damaged is not None and self.damaged.start == self._at + offset
 
-    def file_offset(self, place: Place) -> int:
-        """Return the locator of a record that begins at a place."""
-        return place.member + place.inner
+    def locate(self, position: Position) -> int:
+        """Return the locator of a record that starts at a position."""
+        return position.member + position.inner
 
-    def is_beyond(self, place: Place, end: int) -> bool:
-        """Return whether a record that begins there belongs to a later range; of others only whole files are read."""
-        return self._decoding is None and place.member + place.inner >= end
+    def is_beyond(self, position: Position, end: int) -> bool:
+        """Return whether a record that starts there belongs to a later range; unsplittable files have one range."""
+        return self._decoding is None and position.member + position.inner >= end
 
     def resync(self, end: int) -> bool:
-        """Continue after the damage, before `end`; False where no record begins there."""
+        """Continue after the damage; False if no record starts before `end`."""
         self.damaged = None
         return self._decoding is not None
 
@@ -127,7 +125,7 @@ class RecordStream:
 
 
 class _GzipRecordStream(RecordStream):
-    """One stream over gzip members."""
+    """A stream over gzip members."""
 
     kind = "warc-gz"
 
@@ -135,32 +133,33 @@ class _GzipRecordStream(RecordStream):
         self, data: mmap.mmap, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
     ) -> None:
         super().__init__(iter(()), account, None, start)
-        self._data = data
-        self._limits = limits
-        self._begins_record = begins_record
-        self._whole: list[tuple[int, int]] = []
-        """first byte and size of the members decoded to their end, but not counted yet"""
+        self._data, self._limits, self._begins_record = data, limits, begins_record
+        self._decoded: list[tuple[int, int]] = []
+        """offset and size of the completely decoded members"""
         self._pieces = self._decode(start)
 
     def is_boundary(self, offset: int) -> bool:
-        return self.place(offset).inner == 0
+        return self.position(offset).inner == 0
 
-    def file_offset(self, place: Place) -> int:
-        return place.member
+    def locate(self, position: Position) -> int:
+        return position.member
 
-    def is_beyond(self, place: Place, end: int) -> bool:
-        return place.inner == 0 and place.member >= end
+    def is_beyond(self, position: Position, end: int) -> bool:
+        return position.inner == 0 and position.member >= end
 
-    def next_member(self, after: int, end: int) -> int:
-        """Return the offset of the first member in [after, end) that begins like a record; -1 without one."""
-        at = self._data.find(_GZIP_MAGIC, after, end + 2)
-        while at != -1 and not self._begins_record(self._probe(at)):
-            at = self._data.find(_GZIP_MAGIC, at + 1, end + 2)
+    def find_member(self, after: int, end: int) -> int:
+        """Return the offset of the first member in [after, end) that starts like a record; -1 if there is none."""
+        at = after - 1
+        while (at := self._data.find(_GZIP_MAGIC, at + 1, end + 2)) != -1:
+            with suppress(zlib.error):
+                head = zlib.decompressobj(31).decompress(self._data[at : at + _PROBE_BYTES], 256)
+                if self._begins_record(head):
+                    break
         return at
 
     def resync(self, end: int) -> bool:
         assert self.damaged is not None
-        at = self.next_member(self.damaged.member + 1, end)
+        at = self.find_member(self.damaged.member + 1, end)
         self.account.pass_over(self.damaged.reason, (end if at == -1 else at) - self.damaged.member)
         if at == -1:
             return False
@@ -170,20 +169,19 @@ class _GzipRecordStream(RecordStream):
         return True
 
     def close(self, stop: int, end: int) -> None:
-        self.account.decoded += sum(size for member, size in self._whole if member < stop)
-        self.account.content += len(self.ahead) if self.place().member < stop else 0
+        self.account.decoded += sum(size for member, size in self._decoded if member < stop)
+        self.account.content += len(self.ahead) if self.position().member < stop else 0
         self.account.read_twice += max(0, stop - end)
 
-    def _probe(self, at: int) -> bytes:
-        try:
-            return zlib.decompressobj(31).decompress(self._data[at : at + _PROBE_BYTES], 256)
-        except zlib.error:
-            return b""
-
     def _decode(self, at: int) -> Iterator[bytes | Damage]:
-        size = len(self._data)
-        while at < size:
-            start = self._mark(at)
+        while at < len(self._data):
+            # note where the member starts, in the stream and in the file
+            start = self._at + len(self.ahead)
+            if start == self._starts[-1]:
+                self._members[-1] = at  # the previous member was empty
+            else:
+                self._starts.append(start)
+                self._members.append(at)
             account = Account()
             if self._data[at : at + 3] != _GZIP_MAGIC:
                 yield Damage("not_gzip", at, start)
@@ -193,24 +191,14 @@ class _GzipRecordStream(RecordStream):
             except Damage as damage:
                 yield Damage(damage.reason, at, start)
                 return
-            self._whole.append((at, account.decoded))
+            self._decoded.append((at, account.decoded))
             at += account.decoded
-
-    def _mark(self, member: int) -> int:
-        """Note that a member begins after what is ahead; return where, in bytes of the stream."""
-        start = self._at + len(self.ahead)
-        if start == self._starts[-1]:
-            self._members[-1] = member  # the member before was empty
-        else:
-            self._starts.append(start)
-            self._members.append(member)
-        return start
 
 
 def open_record_stream(
     path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
 ) -> RecordStream:
-    """Open the stream of a file that is not empty, from `start` on where it can be split."""
+    """Open the stream of a non-empty file; a file that cannot be split starts at 0."""
     with path.open("rb") as file:
         head = file.read(256)
         codec = detect_codec(head)
@@ -218,25 +206,22 @@ def open_record_stream(
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return _GzipRecordStream(data, start, limits, begins_record, account)
     if codec is None:
-        return RecordStream(_pieces(path, None, start, limits, None), account, None, start)
+        return RecordStream(_read_pieces(path, None, start, limits, None), account, None, start)
     decoding = Account()
-    return RecordStream(_pieces(path, codec, 0, limits, decoding), account, decoding)
+    return RecordStream(_read_pieces(path, codec, 0, limits, decoding), account, decoding)
 
 
-def next_record(path: Path, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
-    """Return the first member of a gzip file at a position or after it that begins like a record, or its size.
-
-    None: the file is not gzip.
-    """
+def find_record(path: Path, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
+    """Return the first member from `position` of a gzip file that starts a record, else its size; None if not gzip."""
     stream = open_record_stream(path, 0, limits, begins_record, Account())
     if not isinstance(stream, _GzipRecordStream):
         return None
     size = path.stat().st_size
-    found = stream.next_member(position, size)
-    return size if found == -1 else found
+    member = stream.find_member(position, size)
+    return size if member == -1 else member
 
 
-def _pieces(
+def _read_pieces(
     path: Path, codec: str | None, first: int, limits: Limits, account: Account | None
 ) -> Iterator[bytes | Damage]:
     with path.open("rb") as file:

@@ -32,7 +32,7 @@ class FieldOptions:
     """field that holds the address, if any"""
 
 
-def record_of(
+def make_record(
     row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int, span: int | None = None
 ) -> RawRecord | Counted:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, line_start
-from clozeline.pipeline.ingest.formats.charset import utf16_of
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
+from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item
@@ -36,11 +36,11 @@ class LineFile(ABC):
     @staticmethod
     def splittable(head: bytes) -> bool:
         """Return whether the file is uncompressed and not UTF-16, so that lines can be found from its middle."""
-        return detect_codec(head) is None and utf16_of(head) is None
+        return detect_codec(head) is None and detect_utf16(head) is None
 
     def first(self, path: Path, position: int) -> int:
         """Return the offset of the first line at a position or after it."""
-        return line_start(path, position)
+        return find_line_start(path, position)
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.charset import utf16_of
+from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.registry import find, names
@@ -128,7 +128,7 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
-    if (encoding := utf16_of(head)) is not None:
+    if (encoding := detect_utf16(head)) is not None:
         head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
     name = named or _by_magic(head) or _by_content(path, head) or _by_suffix(path) or _GUESS
     splittable: bool = find(_READERS, name).splittable(raw)

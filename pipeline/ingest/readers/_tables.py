@@ -17,7 +17,7 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, unusable
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 _MOST_LOST: Final = 1 << 20
@@ -97,7 +97,7 @@ class TableFile(OneRange, ABC):
     def _item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
         if fields is None:
             return Counted("malformed", "bad_utf8")
-        item = record_of(fields, self._options, self.kind, row, 1, span=0)
+        item = make_record(fields, self._options, self.kind, row, 1, span=0)
         if isinstance(item, Counted) and item.reason == "text_type":
             return replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
         return item

@@ -18,7 +18,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, unusable
 
 _MOST_LINES: Final = 1 << 20
 """Lines of one row, held in case that its quotes are wrong."""
@@ -100,7 +100,7 @@ class Csv(OneRange):
         if len(row) != len(names):
             return Counted("malformed", "fields", lines.length)
         fields = dict(zip(names, row, strict=True))
-        return record_of(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
+        return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
 
 
 class _Damaged(Exception):

@@ -13,11 +13,11 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.charset import as_utf8
+from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, integer_of, record_of
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, integer_of, make_record
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _MARK: Final = "\ufeff"
@@ -62,7 +62,7 @@ class JsonArray(OneRange):
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all elements."""
-        yield from self._items(_Text(as_utf8(decompress_file(path, self._limits, account), account)), account)
+        yield from self._items(_Text(recode_utf16(decompress_file(path, self._limits, account), account)), account)
 
     def _items(self, text: _Text, account: Account) -> Iterator[Item]:
         account.separators += text.pass_over(_MARK) + text.blank()
@@ -160,7 +160,7 @@ class JsonArray(OneRange):
             return Counted("malformed", "bad_utf8", length)
         if not isinstance(value, dict):
             return Counted("malformed", "not_object", length)
-        return record_of(value, self._options, "json_array", offset, length)
+        return make_record(value, self._options, "json_array", offset, length)
 
 
 def _element_length(text: _Text) -> int:

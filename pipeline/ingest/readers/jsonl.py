@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.readers import Counted, Item
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, integer_of, record_of
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, integer_of, make_record
 from clozeline.pipeline.ingest.readers._lines import LineFile
 
 
@@ -34,4 +34,4 @@ class Jsonl(LineFile):
             return Counted("malformed", "bad_json", length, detail="" if offset else why)
         if not isinstance(value, dict):
             return Counted("malformed", "not_object", length, detail="" if offset else "line 1 is JSON, but no object")
-        return record_of(value, self._options, "jsonl", offset, length)
+        return make_record(value, self._options, "jsonl", offset, length)

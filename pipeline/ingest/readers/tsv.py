@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, record_of
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
 from clozeline.pipeline.ingest.readers._lines import LineFile
 
 _TEXT, _TARGET = "text", "target_text"
@@ -52,5 +52,5 @@ class Tsv(LineFile):
         target = row.pop(_TARGET, None)
         if target is not None and not row[_TEXT].strip():
             return RawRecord(offset, "tsv", length, "", target_text=target)
-        item = record_of(row, FieldOptions(), "tsv", offset, length)
+        item = make_record(row, FieldOptions(), "tsv", offset, length)
         return replace(item, target_text=target) if isinstance(item, RawRecord) else item

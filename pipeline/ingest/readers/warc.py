@@ -20,7 +20,7 @@ from clozeline.pipeline.ingest.formats.content_sniffing import HTML_TYPES, contr
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, detect_codec
 from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.record_stream import Damaged, RecordStream, next_record, open_record_stream
+from clozeline.pipeline.ingest.formats.record_stream import DamagedMember, RecordStream, find_record, open_record_stream
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
 # Text mode on Windows makes `\r\r\n` of `\r\n`.
@@ -88,7 +88,7 @@ class Warc:
         size = path.stat().st_size
         if position in (0, size):
             return position
-        member = next_record(path, position, self._limits, _begins_record)
+        member = find_record(path, position, self._limits, _begins_record)
         if member is not None:
             return member
         # One byte earlier: a record begins after the end of a line.
@@ -122,9 +122,9 @@ class Warc:
                 if not found:
                     return end
                 continue
-            place = stream.place()
+            place = stream.position()
             if stream.is_beyond(place, end):
-                return stream.file_offset(place)
+                return stream.locate(place)
             if place.inner and stream.kind == "warc-gz" and not shared:
                 shared = True
                 yield Counted("note", "records_share_gzip_member")
@@ -146,7 +146,7 @@ class Warc:
         if isinstance(problem, Counted):
             yield problem
         elif problem is not None:
-            place, whole = stream.place(), head.size + (head.length or 0)
+            place, whole = stream.position(), head.size + (head.length or 0)
             payload = bytes(stream.ahead[head.size : whole + (problem if head.text_mode else 0)])
             stream.drop(whole + problem)
             if problem:
@@ -155,7 +155,7 @@ class Warc:
                 yield Counted("note", "short_length", problem)
             length = _stored_length(stream, place.member, size) if place.inner == 0 else None
             kind = stream.kind if place.inner == 0 or stream.kind == "warc" else f"{stream.kind}:{place.inner}"
-            item = self._item(head, payload, stream.file_offset(place), kind, length or whole)
+            item = self._item(head, payload, stream.locate(place), kind, length or whole)
             yield replace(item, bytes=whole) if isinstance(item, Counted) else replace(item, span=whole)
 
     def _problem(self, stream: RecordStream, head: _Head) -> Counted | int | None:
@@ -175,7 +175,7 @@ class Warc:
         whole = head.size + head.length
         stream.ensure(whole + _LOOK_AHEAD)
         # Nothing vouches for the only record of a damaged member.
-        alone = stream.begins_damaged_member() and _NEXT.search(stream.ahead, whole - 1) is None
+        alone = stream.is_at_damaged_member() and _NEXT.search(stream.ahead, whole - 1) is None
         if alone or (len(stream.ahead) < whole and _is_cut(stream)):
             stream.abandon()
             return None
@@ -229,7 +229,7 @@ class Warc:
         return decoded[0], decoded[1] | (0 if whole else FLAG_TRUNCATED_SOURCE)
 
 
-def _lost(stream: RecordStream, damaged: Damaged) -> Counted:
+def _lost(stream: RecordStream, damaged: DamagedMember) -> Counted:
     """Return what damage costs: the record that it cuts, or, between records of a gzip file, nothing but garbage."""
     content, stream.abandoned = stream.abandoned, None
     if content is None and damaged.reason == "not_gzip" and damaged.member > 0:
@@ -333,7 +333,7 @@ def _stored_length(stream: RecordStream, member: int, size: int) -> int | None:
         return None
     if not _at_content(stream):
         return size - member if stream.damaged is None else None
-    place = stream.place()
+    place = stream.position()
     return place.member - member if place.inner == 0 else None
 
 

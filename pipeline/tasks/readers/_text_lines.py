@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.charset import as_utf8
+from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected
@@ -43,7 +43,7 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected
 def line_count(path: Path, limits: Limits) -> int:
     r"""Return the number of lines: one for each `\n`, and a last one without it."""
     count, rest = 0, False
-    for piece in as_utf8(decompress_file(path, limits, resume=False), Account()):
+    for piece in recode_utf16(decompress_file(path, limits, resume=False), Account()):
         if isinstance(piece, Damage):
             return count + 1
         count += piece.count(b"\n")

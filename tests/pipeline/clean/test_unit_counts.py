@@ -69,7 +69,7 @@ def test_characters_of_both_sides_are_kept_or_removed():
     pair = Document(bytes(16), "abc", "s", target_text="de", language="en")
     assert count_characters(pair) == 5
     tally.keep(pair)
-    tally.reject(pair.having(text="x"), "length", "short", "1 < 2")
+    tally.reject(pair.replace(text="x"), "length", "short", "1 < 2")
     tally.count_removed("normalise", -2)
     assert tally.counts["characters_out"] == 5
     assert tally.counts["characters_removed"] == {"length": 3, "normalise": -2}

@@ -21,7 +21,7 @@ def test_a_copy_names_the_document_that_is_kept_in_the_end(run_dedup):
 def test_characters_kept_and_removed_are_those_of_both_sides(run_dedup):
     base = prose(6)
     rows = [document(n, base, target_text="ja" * n) for n in (1, 1, 2)]
-    rows = [row.having(uid=bytes([number]) * 16) for number, row in enumerate([*rows, document(9, "other")])]
+    rows = [row.replace(uid=bytes([number]) * 16) for number, row in enumerate([*rows, document(9, "other")])]
     result = run_dedup([rows[:2], rows[2:]], EXACT, shards=2)
     sizes = {row.uid: len(row.text) + len(row.target_text or "") for row in rows}
     stays = {row.uid for row in result.documents()}

@@ -51,5 +51,5 @@ def test_a_row_fits_the_schema_and_holds_everything(text: str, date: int | None,
 
 def test_a_changed_copy_leaves_the_first_as_it_is() -> None:
     first = Document(bytes(16), "a", "s", flags=1)
-    second = first.having(text="b")
+    second = first.replace(text="b")
     assert (first.text, second.text, second.flags) == ("a", "b", 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats import byte_lines
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, line_start
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, find_line_start
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 CONTENT = st.lists(st.sampled_from([b"a", b"bcd", b"\n", b"\r\n", b"\xff\xfe", b"e" * 5]), max_size=30).map(b"".join)
@@ -26,7 +26,7 @@ def test_lines_that_begin_in_the_range(content: bytes, start: int, length: int, 
         patch.setattr(byte_lines, "_PIECE", piece)
         path = Path(folder) / "file"
         path.write_bytes(content)
-        begins = [line_start(path, position) for position in range(len(content) + 1)]
+        begins = [find_line_start(path, position) for position in range(len(content) + 1)]
         lines = ByteLines(path, start, end, Limits(line_bytes=max(1, limit)), account)
         found = list(lines)
     starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]

@@ -12,7 +12,7 @@ import zstandard
 from clozeline.pipeline.ingest.formats import decompression
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.record_stream import Place, next_record, open_record_stream
+from clozeline.pipeline.ingest.formats.record_stream import Position, find_record, open_record_stream
 
 
 def begins(head: bytes) -> bool:
@@ -35,7 +35,7 @@ def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytes
     contents, offsets = written(path)
     stream = open_record_stream(path, 0, Limits(), begins, Account())
     places = [
-        Place(member, inner)
+        Position(member, inner)
         for member, content in zip(offsets, contents, strict=False)
         for inner in range(len(content))
     ]
@@ -44,8 +44,8 @@ def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytes
         ahead = draw.randrange(2500)
         stream.ensure(ahead)
         offset = draw.randrange(len(stream.ahead))
-        assert stream.place(offset) == places[at + offset]
-        assert stream.file_offset(stream.place(offset)) == places[at + offset].member
+        assert stream.position(offset) == places[at + offset]
+        assert stream.locate(stream.position(offset)) == places[at + offset].member
         count = draw.randrange(1, len(stream.ahead) + 1)
         assert bytes(stream.ahead[:count]) == whole[at : at + count]
         stream.drop(count)
@@ -60,9 +60,9 @@ def test_ranges_of_members_begin_at_a_record(tmp_path: Path) -> None:
     records = [offset for offset, content in zip(offsets, contents, strict=False) if content]
     for position in range(0, offsets[-1], 61):
         wanted = min([offset for offset in records if offset >= position], default=offsets[-1])
-        assert next_record(path, position, Limits(), begins) == wanted
+        assert find_record(path, position, Limits(), begins) == wanted
     (tmp_path / "plain").write_bytes(b"REC plain")
-    assert next_record(tmp_path / "plain", 0, Limits(), begins) is None
+    assert find_record(tmp_path / "plain", 0, Limits(), begins) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_every_packing_gives_the_same_bytes(tmp_path: Path, pack, kind: str) -> 
     assert stream.ensure(len(content))
     assert not stream.ensure(len(content) + 1)
     assert (bytes(stream.ahead), stream.kind) == (content, kind)
-    assert stream.file_offset(stream.place(100)) == (0 if kind == "warc-gz" else 100)
+    assert stream.locate(stream.position(100)) == (0 if kind == "warc-gz" else 100)
     stream.drop(len(content))
     size = path.stat().st_size
     stream.close(size, size)
@@ -99,7 +99,7 @@ def test_after_damage_the_stream_continues_at_the_next_record(tmp_path: Path) ->
     stream.abandon()
     assert stream.resync(offsets[-1])
     following = next(number for number in range(3, 12) if contents[number])
-    assert stream.place() == Place(offsets[following], 0)
+    assert stream.position() == Position(offsets[following], 0)
     assert account.undecoded == {"gzip_error": offsets[following] - offsets[2]}
     while stream.fill():
         pass

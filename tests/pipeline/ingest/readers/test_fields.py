@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.readers import Counted, Item
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, record_of
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
 from tests.pipeline.captures import read
 
 
@@ -67,7 +67,9 @@ VALUES = st.recursive(
 def test_any_row_with_text_becomes_a_record_of_valid_unicode_and_json(
     text: str, others: dict[str, Any], url: Any
 ) -> None:
-    found = record_of({**others, "body": f"x{text}", "url": url}, FieldOptions(text_key="body"), "jsonl", 7, 9, span=3)
+    found = make_record(
+        {**others, "body": f"x{text}", "url": url}, FieldOptions(text_key="body"), "jsonl", 7, 9, span=3
+    )
     assert not isinstance(found, Counted)
     assert (found.locator, found.kind, found.length, found.span) == (7, "jsonl", 9, 3)
     assert found.text == f"x{text}".encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -86,14 +88,14 @@ def test_any_row_with_text_becomes_a_record_of_valid_unicode_and_json(
      ({"text": " \n\u00a0"}, "empty")],
 )  # fmt: skip
 def test_a_row_without_text_counts_the_bytes_it_takes(row: dict[str, Any], reason: str) -> None:
-    assert record_of(row, FieldOptions(), "jsonl", 0, 9) == Counted("malformed", reason, 9)
-    assert record_of(row, FieldOptions(), "arrow", 0, 1, span=0) == Counted("malformed", reason, 0)
+    assert make_record(row, FieldOptions(), "jsonl", 0, 9) == Counted("malformed", reason, 9)
+    assert make_record(row, FieldOptions(), "arrow", 0, 1, span=0) == Counted("malformed", reason, 0)
 
 
 def test_a_structure_too_deep_to_keep_is_dropped() -> None:
     deep: Any = []
     for _ in range(5000):
         deep = [deep]
-    found = record_of({"text": "a", "x": deep}, FieldOptions(), "jsonl", 0, 1)
+    found = make_record({"text": "a", "x": deep}, FieldOptions(), "jsonl", 0, 1)
     assert not isinstance(found, Counted)
     assert found.extra == {"dropped": True}

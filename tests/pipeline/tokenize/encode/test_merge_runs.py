@@ -62,7 +62,7 @@ def test_no_documents_is_a_configuration_error(tokenizer, tmp_path):
 
 
 def test_more_languages_than_codes_is_a_configuration_error(tokenizer, tmp_path):
-    found = [document.having(language=f"x{number:03d}") for number, document in enumerate(passes.documents(256))]
+    found = [document.replace(language=f"x{number:03d}") for number, document in enumerate(passes.documents(256))]
     source = passes.write_parts(tmp_path / "clean", found, 1)
     with pytest.raises(ConfigurationError, match="256 languages"):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=1, shards=1)
@@ -70,10 +70,10 @@ def test_more_languages_than_codes_is_a_configuration_error(tokenizer, tmp_path)
 
 def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokenizer, tmp_path):
     found = [
-        document.having(target_text=passes.text(500 + number, 2), target_language="fr" if number % 3 else None)
+        document.replace(target_text=passes.text(500 + number, 2), target_language="fr" if number % 3 else None)
         for number, document in enumerate(passes.documents(12))
     ]
-    found[5] = found[5].having(target_text=None)
+    found[5] = found[5].replace(target_text=None)
     source = passes.write_parts(tmp_path / "clean", found, 2)
     passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=1)
     tokens = open_shards(tmp_path / "encode")

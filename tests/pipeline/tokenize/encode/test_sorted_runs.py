@@ -29,7 +29,7 @@ def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
 def test_each_shard_gets_its_documents_in_order_from_every_flush(data, shards, flush_bytes):
     orders = data.draw(st.lists(st.integers(0, 2**64 - 1), max_size=12))
     documents = [
-        document.having(uid=bytes([97 * n % 251]) * 16) for n, document in enumerate(passes.documents(len(orders)))
+        document.replace(uid=bytes([97 * n % 251]) * 16) for n, document in enumerate(passes.documents(len(orders)))
     ]
     exchange = Exchange("runs", 1, shards)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

@@ -49,7 +49,7 @@ def test_bytes_do_not_depend_on_the_cut_into_parts(tokenizer, encoded, tmp_path)
 
 def test_counts_add_up_and_documents_without_tokens_are_counted(tokenizer, tmp_path):
     found = passes.documents(10)
-    found[4] = found[4].having(text="")
+    found[4] = found[4].replace(text="")
     source = passes.write_parts(tmp_path / "clean", found, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
     assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (10, 9, {"no_tokens": 1})

@@ -46,9 +46,9 @@ def test_batches_hold_all_documents_in_order_within_both_bounds(monkeypatch):
 
 def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     documents = passes.documents(6)
-    documents[1] = documents[1].having(target_text="the lazy dog")
-    documents[3] = documents[3].having(text="", target_text="a fox")
-    documents[4] = documents[4].having(target_text="")
+    documents[1] = documents[1].replace(target_text="the lazy dog")
+    documents[3] = documents[3].replace(text="", target_text="a fox")
+    documents[4] = documents[4].replace(target_text="")
     model = load_tokenizer(tokenizer)
     found = list(tokenise.token_documents(documents, model, Regex(Regex.Options())))
     assert [item.document for item in found] == documents

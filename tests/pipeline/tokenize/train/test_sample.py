@@ -94,7 +94,7 @@ def test_the_example_of_the_shares():
 
 def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
     found = [
-        document.having(target_text="ü" * 50 if place % 3 else None)
+        document.replace(target_text="ü" * 50 if place % 3 else None)
         for place, document in enumerate(passes.documents(9))
     ]
     parts = parts_of(tmp_path / "clean", found, 2)
