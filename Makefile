@@ -27,19 +27,19 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP)  ## make .venv with the pinned dependencies
 
 demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain, on a crawl of pydoc served on this machine
-	$(BIN)/python tools/experiments/demo.py --output runs/demo
+	$(BIN)/clozeline demo --output runs/demo
 
 continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
-	$(BIN)/python tools/experiments/continue_demo.py --output runs/continue
+	$(BIN)/clozeline continue-demo --output runs/continue
 
 hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
-	$(BIN)/python tools/experiments/study.py configs/studies/hybrid --output runs/hybrid
+	$(BIN)/clozeline study configs/studies/hybrid --output runs/hybrid
 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
-	$(BIN)/python tools/experiments/study.py configs/studies/ablation --output runs/ablation
+	$(BIN)/clozeline study configs/studies/ablation --output runs/ablation
 
 race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
-	$(BIN)/python tools/experiments/race.py configs/race --output runs/race
+	$(BIN)/clozeline race configs/race --output runs/race
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -64,11 +64,11 @@ fix: $(STAMP)  ## repair what lint and format can
 objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
 	$(BIN)/python -m tests.pipeline.corrupt.objectives.golden
 	$(BIN)/python -m tests.pipeline.group.groupings.test_grouping_bytes
-	$(BIN)/python tools/website/make_gallery.py
+	$(BIN)/clozeline make-gallery
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
-	$(BIN)/python tools/website/make_gallery.py
-	$(BIN)/python tools/website/draw_flow.py --output docs/pictures/flow.svg
+	$(BIN)/clozeline make-gallery
+	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
 # The first three need files, a run or a GPU; the pages that show their figures have the commands.
 GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py harness.py)

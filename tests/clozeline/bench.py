@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import resource
 import shutil
@@ -19,6 +18,7 @@ from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
+from tests.commands import command_module
 from tests.distributed import run_ranks
 from tests.model.checkpoints.published import saved
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
@@ -188,5 +188,5 @@ class Bench:
         if name in STAGES:
             return spoken(lambda: run_stage(name, words), limit)
         # before the disk fills: a library warns where it can write nothing
-        tool = importlib.import_module(f"tools.{name}")
+        tool = command_module(name)
         return spoken(lambda: tool.main(words), limit)

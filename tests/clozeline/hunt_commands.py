@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from clozeline.train.run import run
 from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
 from tests.clozeline.run_bench import RunBench
+from tests.commands import command_module
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
@@ -66,7 +66,7 @@ def _here(action: Callable[[], int], *again: Path, speaks: bool = True) -> Comma
 
 
 def _tool(name: str, *words: object) -> Command:
-    tool = importlib.import_module(f"tools.{name}")
+    tool = command_module(name)
     return _here(lambda: tool.main([str(word) for word in words]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import yaml
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from tests.clozeline.bench import Answer, spoken, train
+from tests.commands import command_module
 from tests.distributed import run_ranks
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.train.masked_set import write_config
@@ -106,7 +106,7 @@ class RunBench:
 
     @staticmethod
     def _tool(name: str, *words: str) -> Answer:
-        return spoken(lambda: importlib.import_module(f"tools.{name}").main(words), None)
+        return spoken(lambda: command_module(name).main(words), None)
 
     @staticmethod
     def _train(*words: str) -> Answer:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import pickle
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from clozeline.errors import (
     message_text,
 )
 from clozeline.pipeline.shards import StoreOptions
+from tests.commands import command_module
 
 CODES = {ConfigurationError: 64, NewerFormatError: 64, IntegrityError: 65, PartialFailureError: 69, StorageError: 74}
 
@@ -77,7 +77,7 @@ def test_a_tool_that_is_given_a_long_path_answers_in_a_few_words(
 ) -> None:
     path = "/data/" + "x" * (1 << 20)
     more = {"diff_manifests": [path], "explain_batch": ["--samples", "0"]}
-    main = importlib.import_module(f"tools.{command}").main
+    main = command_module(command).main
     assert main([path, *more.get(command, [])]) in (64, 74)
     assert len(said := capsys.readouterr().err) < 600, said[:1000]
     assert "Traceback" not in said

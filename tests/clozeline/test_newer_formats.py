@@ -5,7 +5,6 @@ Which commands read a kind is observed, so a new command is covered by itself.
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from clozeline.train.checkpoint.format import FORMAT_WHOLE
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
+from tests.commands import command_module
 from tests.pipeline.task_files import write_vocabulary
 
 KINDS = {
@@ -78,7 +78,7 @@ Command = Callable[[Bench], Answer]
 
 
 def tool(name: str, *words: Any) -> Answer:
-    return spoken(lambda: importlib.import_module(f"tools.{name}").main([str(word) for word in words]), None)
+    return spoken(lambda: command_module(name).main([str(word) for word in words]), None)
 
 
 def dry(bench: Bench, *words: str) -> Answer:

@@ -21,7 +21,7 @@ from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.pipeline.mutations import Damage
 
-COMMAND = re.compile(r"run `python -m pipeline\.(\w+) (--verify [^`]+)`, which makes it again, or copy it again")
+COMMAND = re.compile(r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again")
 SETS = ("encode", "group/*/train", "corrupt/masked_lm/train", "corrupt/masked_lm/heldout")
 FILES = [f"{folder}/{name}" for folder in SETS for name in ("manifest.json", "index.arrow", "*shard-00000*.arrow")]
 READ = {"dedup": "clean/documents/*.arrow", "encode": "dedup/documents/*.arrow", "group": "encode/shard-*.arrow",

@@ -82,7 +82,7 @@ def outcomes(runs, kind: str, pairs: Iterator[tuple[str, str]], tmp_path: Path, 
                     assert tree(copy / stage) == tree(own / stage), f"silent: {case}"
                 else:
                     assert code in (64, 65), f"{case}: {said}"
-                    assert "python -m pipeline" in said or "restore them" in said, f"no way out: {said}"
+                    assert "run `clozeline " in said or "restore them" in said, f"no way out: {said}"
                 found["right" if code == 0 else "refused"] += 1
     return found
 

@@ -11,12 +11,15 @@ import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments
+from tests.commands import command_module
 from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
 
 ROOT = Path(__file__).parents[2]
 TOOLS = sorted(
-    path.stem for path in (ROOT / "tools").glob("*.py") if "return run_tool(parser" in path.read_text(encoding="utf-8")
+    path.stem
+    for path in (ROOT / "tools").glob("*/*.py")
+    if "return run_tool(parser" in path.read_text(encoding="utf-8")
 )
 
 
@@ -27,11 +30,11 @@ def test_the_shard_tools_are_all_here():
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_help_and_wrong_use(name, capsys):
-    module = importlib.import_module(f"tools.{name}")
+    module = command_module(name)
     with pytest.raises(SystemExit) as ended:
         module.main(["--help"])
     assert ended.value.code == 0
-    assert f"python tools/{name}.py" in capsys.readouterr().out
+    assert f"clozeline {name.replace('_', '-')}" in capsys.readouterr().out
     assert module.main(["--no-such-option"]) == 64
     error = capsys.readouterr().err
     assert error.startswith("error: ")
@@ -41,7 +44,7 @@ def test_help_and_wrong_use(name, capsys):
 @pytest.mark.parametrize("name", ["explain_batch", "where_is", "shard_stats", "inspect_shard"])
 def test_tools_start_without_torch(name):
     """It takes seconds to load, and no tool that only looks needs it."""
-    code = f"import sys, tools.{name}; raise SystemExit('torch' in sys.modules)"
+    code = f"import sys, {command_module(name).__name__}; raise SystemExit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
@@ -65,14 +68,14 @@ def test_every_argument_is_explained():
     parser = Arguments("text")
     assert parser.description == "text"
     for name in TOOLS:
-        source = (ROOT / "tools" / f"{name}.py").read_text(encoding="utf-8")
+        source = Path(str(command_module(name).__file__)).read_text(encoding="utf-8")
         assert source.count("add_argument(") == source.count("help="), name
 
 
 @pytest.mark.parametrize("command", [["explain_batch", "SET", "--step", "1"], ["shard_stats", "SET"]])
 def test_a_reader_that_has_seen_enough_is_no_mistake(shard_sets, command):
     name, *words = (str(example_sets(shard_sets)["bart"][0]) if word == "SET" else word for word in command)
-    command = [sys.executable, f"tools/{name}.py", *words]
+    command = [sys.executable, "-m", "clozeline", name, *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # type: ignore[union-attr]
         assert process.stderr.read() == b""  # type: ignore[union-attr]
@@ -89,7 +92,7 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
         ["merge_manifests", "--name", "one", "--output", str(tmp_path / "merged")],
         ["export_webdataset", "--output", str(tmp_path / "export")],
     ):
-        assert importlib.import_module(f"tools.{name}").main([folder, *arguments]) == 0
+        assert command_module(name).main([folder, *arguments]) == 0
     for made in ("tar", "merged"):
         assert len(open_shards(tmp_path / made, verify="shard")) == sum(sizes)
     assert capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown\n"

@@ -5,7 +5,6 @@ Never a traceback, and never another answer without a word.
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
 import shutil
@@ -16,6 +15,7 @@ import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
+from tests.commands import command_module
 from tests.tools.small_run import example_sets
 
 TOOLS = ("validate_shards", "inspect_shard", "explain_batch", "shard_stats", "where_is", "diff_manifests",
@@ -64,7 +64,7 @@ class Bench:
 
     def ask(self, tool: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
         shutil.rmtree(self.new, ignore_errors=True)
-        code = importlib.import_module(f"tools.{tool}").main(self.arguments(tool))
+        code = command_module(tool).main(self.arguments(tool))
         out, err = capsys.readouterr()
         written = sorted((path.name, path.read_bytes()) for path in self.new.rglob("*") if path.is_file())
         return code, re.sub(r"[\d,.]+ (tokens/s|bytes)", "", out) + repr([name for name, _ in written]), err

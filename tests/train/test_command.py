@@ -255,15 +255,20 @@ def test_interrupt_before_training_is_one_line(
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
-def test_interrupt_during_the_imports_is_one_line(tmp_path: Path, name: str, code: int) -> None:
-    """A signal while `train.command` is imported: a module in its place sends it."""
-    for file in ("train/__init__.py", "train/main.py", "train/distributed/stopping.py", "clozeline/stop_signals.py"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_bytes((ROOT / file).read_bytes())
-    (tmp_path / "train" / "command.py").write_text(
+def test_interrupt_during_the_imports_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
+    """A signal while `train.command` is imported: a module in its stead sends it."""
+    package = tmp_path / "clozeline"
+    for file in ("__init__.py", "train/__init__.py", "train/main.py", "train/distributed/__init__.py",
+                 "train/distributed/stopping.py", "stop_signals.py"):  # fmt: skip
+        (package / file).parent.mkdir(exist_ok=True)
+        (package / file).write_bytes((ROOT / "clozeline" / file).read_bytes())
+    (package / "train" / "command.py").write_text(
         f"import os, signal\nos.kill(os.getpid(), signal.{name})\nmain = None\n"
     )
-    done = typed(sys.executable, str(tmp_path / "train" / "main.py"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = typed(sys.executable, str(package / "train" / "main.py"))
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 

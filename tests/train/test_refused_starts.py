@@ -235,7 +235,7 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (None, ConfigurationError, "is no file; `python tools/runs/fisher.py RUN output="),
+        (None, ConfigurationError, "is no file; `clozeline fisher RUN output="),
         ({"weight/a": 3}, ConfigurationError, "has no weight/family.tokens.weight; measure the run"),
     ],
     ids=["missing", "of another model"],

@@ -135,7 +135,7 @@ def _race(options: argparse.Namespace) -> int:
     target = target_of(runs[race.baseline])
     runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
-    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline race", *options.words])
+    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline", "race", *options.words])
     lines = [*standings(race, options.half, results), _compared(race, changed)] + [
         record_line(race, name, entry, results, when, f"python {command}")
         for name, entry in {race.baseline: baseline, **entries}.items()

@@ -49,9 +49,18 @@ def test_names_of_secrets() -> None:
 
 def test_no_key_of_a_recipe_is_taken_for_a_secret() -> None:
     keys = {key for key, *_ in describe(Recipe)}
-    for kind in ("objectives", "groupings", "filters", "readers", "extractors", "tokenizers"):
-        for name in registry.names(f"pipeline.{kind}"):
-            options = getattr(registry.find(f"pipeline.{kind}", name), "Options", None)  # published tokenizers: none
+    for kind in (
+        "corrupt.objectives",
+        "group.groupings",
+        "clean.filters",
+        "ingest.readers",
+        "clean.extractors",
+        "tokenize.tokenizers",
+    ):
+        for name in registry.names(f"clozeline.pipeline.{kind}"):
+            options = getattr(
+                registry.find(f"clozeline.pipeline.{kind}", name), "Options", None
+            )  # published tokenizers: none
             keys |= {key for key, *_ in describe(options)} if options else set()
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []

@@ -144,7 +144,7 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out"))
     with pytest.raises(ConfigurationError, match="no input: add"):
         freeze_plan(recipe_for([], tmp_path / "out"))
-    with pytest.raises(StorageError, match=r"run `python -m pipeline\.clean` first"):
+    with pytest.raises(StorageError, match=r"run `clozeline clean` first"):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)

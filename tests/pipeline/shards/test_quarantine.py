@@ -88,9 +88,7 @@ def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
     publish_quarantine(tmp_path, [entry(FIRST, 0)])
     path = tmp_path / "quarantine.json"
     path.write_text(path.read_text().replace('"block": 0', '"block": 1'))
-    with pytest.raises(
-        ManifestError, match=r"quarantine.json: changed after.*tools/shards/quarantine_blocks.py MANIFEST"
-    ):
+    with pytest.raises(ManifestError, match=r"quarantine.json: changed after.*clozeline quarantine-blocks MANIFEST"):
         open_shards(tmp_path)
 
 

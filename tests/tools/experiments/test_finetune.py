@@ -76,7 +76,7 @@ def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFi
         (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
         (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),
         (["nowhere", "task=sst2", "train=a", "dev=b", "output=OUT"], "nowhere: no such folder"),
-        (["--compare", "BODY"], "expected an output of tools/experiments/finetune.py with scores"),
+        (["--compare", "BODY"], "expected an output of clozeline finetune with scores"),
     ],
     ids=["nothing", "no-task", "from", "task", "body", "compare"],
 )

@@ -128,7 +128,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     kind, share = heldout_score(model, held)
     assert kind == "accuracy"
     assert share == pytest.approx(recorded["figures"]["classification/accuracy"])
-    assert [words[1] for words in commands] == ["train/main.py", "train/main.py", "tools/runs/fisher.py"] + [
+    assert [words[1] for words in commands] == ["train/main.py", "train/main.py", "fisher"] + [
         "train/main.py"
     ] * 2
     commands.clear()

@@ -72,7 +72,7 @@ def test_a_race(
     assert list(losses["slow"]) == [4, 8]
     assert "the sets are those of the records" in table
     (record,) = [line for line in table.splitlines() if line.startswith("| 20") and " fast " in line]
-    assert "| a higher rate | `python tools/experiments/race.py " in record
+    assert "| a higher rate | `clozeline race " in record
     assert " slow " not in record
     drawn = (output / "race.svg").read_text(encoding="utf-8")
     assert all(f">{name}</text>" in drawn for name in ("plain", "fast"))

@@ -115,7 +115,7 @@ def test_sets_that_do_not_agree_are_refused(tmp_path, capsys, change, message):
     error = capsys.readouterr().err
     assert message in error
     assert str(second.path) in error
-    assert ("repack_shards" in error) == (next(iter(change)) in ("block_rows", "codec", "container"))
+    assert ("repack-shards" in error) == (next(iter(change)) in ("block_rows", "codec", "container"))
     assert not (tmp_path / "out").exists()
 
 

@@ -115,7 +115,7 @@ def test_a_wrong_row_is_found_in_its_batch(
     assert [0, block, row] in event["rows_source_block_row"]
     assert len(event["rows_source_block_row"]) == 8
     words = event["command"].split()
-    assert words[:2] == ["python", "tools/shards/explain_batch.py"]
+    assert words[:2] == ["clozeline", "explain-batch"]
     assert main([*words[2:], "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (part, number) in [(int("shard-00001" in one["shard"]), one["block"] * BLOCK + one["row"]) for one in shown]
