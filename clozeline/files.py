@@ -92,11 +92,11 @@ def cannot_write(path: Path, error: OSError) -> str:
     if error.errno in _FULL:
         remedy = "free some space, then run the same command again: what is finished is kept"
     elif error.errno in _REFUSED:
-        remedy = "make it writable, or choose another place with output=DIR"
+        remedy = "make it writable, or choose another folder with output=DIR"
     elif error.errno in _IN_THE_WAY:
-        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another place with output=DIR"
+        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another folder with output=DIR"
     else:
-        remedy = "run the same command again, or choose another place with output=DIR"
+        remedy = "run the same command again, or choose another folder with output=DIR"
     return f"cannot write {path}: {error.strerror or error}; {remedy}"
 
 

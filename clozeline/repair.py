@@ -10,7 +10,7 @@ from typing import Final
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-_OTHERS_PLACE: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
+_IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
 
 
 def repair_of(path: Path | str) -> str:
@@ -42,8 +42,8 @@ def explain_error(error: OSError) -> str:
     if error.errno in _FULL:
         remedy = "free some space, then run the same command again"
     elif error.errno in _REFUSED:
-        remedy = "change its permissions, or choose another place"
+        remedy = "change its permissions, or choose another folder"
     else:
-        first = "remove what is in its place, then " if error.errno in _OTHERS_PLACE else ""
+        first = "remove what is there, then " if error.errno in _IN_THE_WAY else ""
         remedy = f"{first}{repair_of(path)}"
     return f"{path}: {error.strerror or error}; {remedy}"

@@ -19,7 +19,7 @@ from tests.train.masked_set import write_config, write_masked_sets
 SHORT = RECIPE[: RECIPE.index("dedup: {}")]
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 """Makes a folder read-only for one process and its children, then runs a command."""
-WAYS_OUT = ("make it writable, or choose another place", "change its permissions, or choose another output")
+WAYS_OUT = ("make it writable, or choose another folder", "change its permissions, or choose another output")
 EACH = """
 import contextlib, io, json, sys, traceback
 from clozeline.__main__ import main

@@ -77,8 +77,8 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
     except FileNotFoundError as error:
         raise ConfigurationError(f"--config {path}: no such file") from error
     except yaml.MarkedYAMLError as error:  # its own text quotes the line, which may hold a secret
-        place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError(f"{path}: cannot be read as YAML: {error.problem}{place}") from error
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error.problem}{line}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):

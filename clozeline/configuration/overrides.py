@@ -30,7 +30,7 @@ def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where:
         where: the file, for messages.
 
     Raises:
-        ConfigurationError: an override is not `key=value`, or names no place in the data.
+        ConfigurationError: an override is not `key=value`, or names no key of the data.
     """
     config = _apply_all(schema, data, overrides, where)
     try:
@@ -48,8 +48,8 @@ def _apply_all(schema: Any, data: dict[str, Any], overrides: Sequence[str], wher
         for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
             key, text = _split(item)
             remember(_nested(key, text))
-            for place in _places(schema, config, key.split(".")):
-                _apply(schema, config, place, _value(text))
+            for dotted in _expand_key(schema, config, key.split(".")):
+                _apply(schema, config, dotted, _value(text))
     except OmegaConfBaseException as error:
         raise ConfigurationError(f"{f'argument {item!r}' if item else where}: {error}") from error
     return config
@@ -79,7 +79,7 @@ def _value(text: str) -> Any:
         return text  # a glob such as *.warc.gz is not YAML, but a good string
 
 
-def _places(schema: Any, config: Any, key: list[str]) -> list[str]:
+def _expand_key(schema: Any, config: Any, key: list[str]) -> list[str]:
     """Return the dotted keys that a key means: it reaches every entry of a list on its way, unless it has the index.
 
     A word on its way becomes a mapping, to which the rest of the key can be added: `py3langid` is `{name: py3langid}`.
@@ -94,7 +94,7 @@ def _places(schema: Any, config: Any, key: list[str]) -> list[str]:
                     f"argument '{'.'.join(key)}=...': {path} has no entry yet; give {path}=[{{...}}]"
                 )
             listed = [[*key[:depth], str(index), *key[depth:]] for index in range(len(node))]
-            return [place for entry in listed for place in _places(schema, config, entry)]
+            return [dotted for entry in listed for dotted in _expand_key(schema, config, entry)]
         if path and (full := _mapping_of(kind, node)) is not None:
             OmegaConf.update(config, path, full, merge=False)
         absent = node is None or (OmegaConf.is_dict(node) and part not in node)

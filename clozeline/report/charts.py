@@ -32,7 +32,7 @@ _TICKS: Final = 5
 SHADES: Final = 8
 """Colors of series that are told apart."""
 
-# Colors that only hold a place in the SVG: variables of the page's style replace them.
+# Placeholder colors in the SVG: variables of the page's style replace them.
 _INK: Final = "#000001"
 MUTED: Final = "#000002"
 LINE: Final = "#000003"
@@ -254,14 +254,14 @@ def short(value: float) -> str:
 def canvas(height: int, paint: Paint) -> str:
     """Return the SVG of what `paint` draws in units, (0, 0) at the top left, without axes."""
 
-    def place(axes: Axes) -> None:
+    def draw(axes: Axes) -> None:
         axes.set_position((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set_xlim(0, WIDTH)
         axes.set_ylim(height, 0)
         paint(axes)
 
-    return _svg(height, place)
+    return _svg(height, draw)
 
 
 def render_svg(width: float, height: float, parameters: Any, draw: Callable[[Figure], None]) -> str:
@@ -322,7 +322,7 @@ def _key(number: int, name: str, *, dashed: bool = False) -> str:
 def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear", *, integers: bool = False) -> str:
     """Return the SVG of what `paint` draws on axes with few, short numbers; `integers`: on the vertical axis, too."""
 
-    def place(axes: Axes) -> None:
+    def draw(axes: Axes) -> None:
         from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
         left, right, top, bottom = _MARGINS
@@ -338,7 +338,7 @@ def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear
             axis.set_minor_formatter(NullFormatter())
         paint(axes)
 
-    return _svg(_PLOT_HEIGHT, place)
+    return _svg(_PLOT_HEIGHT, draw)
 
 
 def _label(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
-"""Intermediate files of pieces: each piece is read alone, by its place, and compared with its own hash.
+"""Intermediate files of pieces: each piece is read alone, by its position, and compared with its own hash.
 
 A file is its pieces one after another, then an index of (offset, length, hash), then the number of pieces and its hash.
-Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change places.
+Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change positions.
 """
 
 from __future__ import annotations

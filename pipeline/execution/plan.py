@@ -40,7 +40,7 @@ PLAN_STAGE: Final = "clean"
 
 @dataclass(frozen=True, slots=True)
 class PlannedRange:
-    """A range of one input file, and its unit. `path` is its present place; outputs name it by `source` alone."""
+    """A range of one input file, and its unit. `path` is where it is now; outputs name it by `source` alone."""
 
     unit: int
     source: str

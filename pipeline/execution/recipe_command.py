@@ -58,8 +58,8 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     options = parser.parse_intermixed_args(arguments)
     if options.help:
         parser.print_help()
-        place = {name: number for number, name in enumerate(all_stages())}
-        print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: place.get(key[0].partition(".")[0], -1)))
+        order = {name: index for index, name in enumerate(all_stages())}
+        print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: order.get(key[0].partition(".")[0], -1)))
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")

@@ -103,7 +103,7 @@ def _read_header(raw: bytes) -> _Header:
 
 
 def _fields(raw: bytes, table: int) -> list[int]:
-    """Return the places of a flatbuffer table's fields; -1 where a field is absent."""
+    """Return the positions of a flatbuffer table's fields; -1 where a field is absent."""
     vtable = table - struct.unpack_from("<i", raw, table)[0]
     if vtable < 0:
         raise ValueError("a table points outside the message")
@@ -112,16 +112,16 @@ def _fields(raw: bytes, table: int) -> list[int]:
     return [table + entry if entry else -1 for entry in entries]
 
 
-def _pointer(raw: bytes, place: int) -> int:
-    if place < 0:
+def _pointer(raw: bytes, position: int) -> int:
+    if position < 0:
         raise ValueError("a field of the message is absent")
-    target: int = place + struct.unpack_from("<I", raw, place)[0]
+    target: int = position + struct.unpack_from("<I", raw, position)[0]
     return target
 
 
-def _pairs(raw: bytes, place: int) -> list[list[int]]:
+def _pairs(raw: bytes, position: int) -> list[list[int]]:
     """Return the entries of a vector of structs of two int64."""
-    vector = _pointer(raw, place)
+    vector = _pointer(raw, position)
     count = struct.unpack_from("<I", raw, vector)[0]
     pairs: list[list[int]] = np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()
     return pairs

@@ -35,7 +35,7 @@ class _FullError(Exception):
 
 
 class BlockCache:
-    """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at places of the same depth.
+    """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at the same depth.
 
     Args:
         folder: of the whole cache; its bound is for all sets in it. Other files in the folder are left alone.

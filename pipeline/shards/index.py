@@ -53,14 +53,16 @@ class BlockIndex:
 
 def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
     """Write the blocks of all shards, uncompressed."""
-    blocks = [(number, place, block) for number, shard in enumerate(shards) for place, block in enumerate(shard.blocks)]
+    blocks = [
+        (number, position, block) for number, shard in enumerate(shards) for position, block in enumerate(shard.blocks)
+    ]
     if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
         raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
     digests = pa.py_buffer(b"".join(block.xxh3 for _, _, block in blocks))
     batch = pa.record_batch(
         [
             pa.array([number for number, _, _ in blocks], pa.uint32()),
-            pa.array([place for _, place, _ in blocks], pa.uint32()),
+            pa.array([position for _, position, _ in blocks], pa.uint32()),
             pa.array([block.offset for _, _, block in blocks], pa.uint64()),
             pa.array([block.length for _, _, block in blocks], pa.uint32()),
             pa.array([block.rows for _, _, block in blocks], pa.uint32()),

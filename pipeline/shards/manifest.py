@@ -58,7 +58,7 @@ class _Strict(BaseModel):
 
 
 class FrameFacts(_Strict):
-    """The padding of rows, the id that a decoder starts with, and from which place a label is predicted.
+    """The padding of rows, the id that a decoder starts with, and from which position a label is predicted.
 
     `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
     """

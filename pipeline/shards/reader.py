@@ -69,7 +69,7 @@ class ShardSet:
         self.path = path
         """The manifest; of a remote set, its copy on this machine."""
         self.quarantine = quarantine or Quarantine()
-        """Blocks that must not be read; the stream puts filler rows in their places."""
+        """Blocks that must not be read; the stream replaces them with filler rows."""
         self._store = store
         self.manifest = manifest
         self.index = index

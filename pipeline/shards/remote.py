@@ -158,15 +158,15 @@ def _once_a_node(
     if options.cache_dir is None or not _SHA256.fullmatch(sha256):  # a name of a file must not lead elsewhere
         return fetch()
     cache = BlockCache(options.cache_dir, "index", options.cache_bytes)
-    place = (sha256[:16], "whole")
+    position = (sha256[:16], "whole")
     first = _is_zero("LOCAL_RANK", "SLURM_LOCALID")
     for _ in range(1 if first else math.ceil(requests * options.timeout_s / _POLL_S)):
-        kept = cache.get(*place)
+        kept = cache.get(*position)
         if kept is not None and hashlib.sha256(kept).hexdigest() == sha256:
             return kept
         if not first:
             pause(_POLL_S)
     content = fetch()
     if hashlib.sha256(content).hexdigest() == sha256:
-        cache.put(*place, content)
+        cache.put(*position, content)
     return content

@@ -158,8 +158,8 @@ def to_shards(value: Any) -> Sequence[ShardFacts]:
     if isinstance(value, (tuple, ShardTable)):
         return value
     if isinstance(value, dict):
-        place = _ListFile.model_validate(value)
-        return ShardTable(place.sha256, place.count)
+        position = _ListFile.model_validate(value)
+        return ShardTable(position.sha256, position.count)
     return _LIST.validate_python(value)
 
 

@@ -31,7 +31,7 @@ def raising(error: BaseException) -> Callable[[], int]:
         (
             PermissionError(13, "Permission denied", "out/a"),
             74,
-            "error: out/a: Permission denied; change its permissions, or choose another place\n",
+            "error: out/a: Permission denied; change its permissions, or choose another folder\n",
         ),
         (OSError("odd"), 74, "error: odd\n"),
         (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),

@@ -109,7 +109,7 @@ def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
     ("number", "way_out"),
     [
         (errno.ENOSPC, "No space left on device; free some space, then run the same command again"),
-        (errno.EROFS, "Read-only file system; make it writable, or choose another place with output=DIR"),
+        (errno.EROFS, "Read-only file system; make it writable, or choose another folder with output=DIR"),
         (errno.ENOTDIR, "Not a directory; a file is where a folder must be"),
         (errno.EIO, "Input/output error; run the same command again"),
     ],

@@ -96,11 +96,11 @@ def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "way_out"),
     [
-        (errno.EISDIR, "remove what is in its place, then copy it again"),
-        (errno.ELOOP, "remove what is in its place, then copy it again"),
+        (errno.EISDIR, "remove what is there, then copy it again"),
+        (errno.ELOOP, "remove what is there, then copy it again"),
         (errno.ENOENT, "copy it again"),
         (errno.EIO, "copy it again"),
-        (errno.EACCES, "change its permissions, or choose another place"),
+        (errno.EACCES, "change its permissions, or choose another folder"),
         (errno.ENOSPC, "free some space, then run the same command again"),
     ],
 )

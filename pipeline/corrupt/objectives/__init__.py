@@ -1,8 +1,7 @@
-"""Objectives: what a model must learn to undo. One per file, each a pure function on batches of sample rows.
+"""Pretraining objectives, one per file: each corrupts batches of sample rows that a model learns to restore.
 
-An objective maps samples (grouped, uncorrupted token rows) to examples (features that its file declares). It keeps no
-state: what it draws follows from (seed, label, variant, sample uid). Reasons why a row cannot be corrupted are codes
-of `Skip`.
+An objective maps samples (grouped, uncorrupted token rows) to examples (the features that its file declares). It is
+stateless: its random choices follow from (seed, label, variant, sample uid). `Skip` lists why a row has no example.
 """
 
 from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, inline_options

@@ -1,4 +1,4 @@
-"""Attention by the row: which places a place may read, stored with rows whose mode is not the usual one."""
+"""Per-row attention modes, stored with rows that are not read bidirectionally (UniLM)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Denoising pairs: a corrupted text in, the original out, and the noise beside them so that it can be undone.
+"""Base of the denoising objectives for encoder-decoders: corrupted input, original target, and the noise to undo it.
 
-An objective of this family is one function of text to text. A composition runs several of them one after another.
+Each objective is a function from text to text; a composition runs several of them in sequence.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from clozeline.pipeline.vocabulary import Vocabulary
 SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
 
+# Marks a token that the noise removed.
 LOST = -1
-"""Marks a token that the noise took away."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Content tokens of many rows, with the starts of their sentences, and of documents that are kept apart."""
+    """Content tokens of many rows, with the starts of their sentences and, if noise must not cross them, documents."""
 
     ids: Ragged
     sentence_starts: Ragged
@@ -41,19 +41,20 @@ class TokenRows:
 
 
 def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
-    """Raise ValueError where a row holds a reserved id, which an edited sequence could not tell from its frame."""
+    """Raise ValueError if a row holds a reserved id, which could not be told from the special tokens we add."""
     if reserved.contains_any(ids.values):
-        place = int(np.flatnonzero(reserved.mask(ids.values))[0])
-        row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
+        # the first reserved id: its flat position, and its row
+        position = int(np.flatnonzero(reserved.mask(ids.values))[0])
+        row = int(np.searchsorted(ids.offsets, position, side="right")) - 1
         raise ValueError(
-            f"{wanted_by}: row {row} holds the reserved id {int(ids.values[place])} at "
-            f"{place - int(ids.offsets[row])}; expected content only: group with separator: none"
+            f"{wanted_by}: row {row} holds the reserved id {int(ids.values[position])} at "
+            f"{position - int(ids.offsets[row])}; expected content only: group with separator: none"
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PairOptions:
-    """Frame and grouping of a denoising pair."""
+    """Options that all denoising objectives share."""
 
     # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
     max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
@@ -68,25 +69,25 @@ class PairOptions:
     ] = "eos"
 
     def __post_init__(self) -> None:
-        """Check what concerns several options."""
+        """Check combinations of options."""
         if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 
 
 class DenoisingPair(Objective):
-    """`input_ids`: framed corrupted text; `target_ids`: the original and `</s>`; the noise in features of its own.
+    """`input_ids`: corrupted text with special tokens; `target_ids`: original and `</s>`; plus features of the noise.
 
-    With `cross_documents: false`, noise stays inside documents: `document_starts` and `target_document_starts` say what
-    is of which, the head of the frame of the first, `</s>` of the last.
+    With `cross_documents: false`, noise stays inside documents, and `document_starts` and `target_document_starts` are
+    stored; the first document includes the special token in front, the last one `</s>`.
     """
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
-    """Rank of a step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+    """Order of the step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
     isolates: bool = False
-    """True if the noise can stay inside documents, of each of which the input keeps a place."""
+    """True if the noise can stay inside documents and keeps a part of each."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -105,7 +106,6 @@ class DenoisingPair(Objective):
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        """Return the features of input, target and noise."""
         return (
             Feature("input_ids", "ids", 1, "framed corrupted text"),
             Feature("target_ids", "ids", 1, "original text and </s>"),
@@ -115,35 +115,32 @@ class DenoisingPair(Objective):
 
     @abstractmethod
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Corrupt every row; one that cannot be corrupted passes through. Returns content ids and noise features."""
+        """Corrupt every row; return content ids and noise features. Rows that cannot be corrupted stay unchanged."""
 
     @abstractmethod
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return where the sentences of `text` start after this noise; only a composition calls it."""
+        """Return the sentence starts of `text` after this noise; called by compositions only."""
 
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return where documents of `text` start after this noise; by default they keep their places."""
+        """Return the document starts of `text` after this noise; unchanged by default."""
         return documents
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Return the number of rows that this noise left as they were; skipped rows, with empty lists, do not count."""
+        """Count the rows that this noise did not change, without skipped rows."""
         return 0
 
     @abstractmethod
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
-        """Take the noise out of one row.
+        """Undo the noise of one row: return the original, with `LOST` where the noise removed a token.
 
         Args:
-            content: corrupted tokens without frame; `LOST` where unknown.
+            content: corrupted tokens without special tokens; `LOST` where unknown.
             noise: the row's noise features.
-            length: tokens of the original.
-
-        Returns:
-            The original, with `LOST` where the noise took a token away.
+            length: number of tokens of the original.
         """
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Apply the noise, then the frames."""
+        """Apply the noise, then add special tokens."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         documents = None if self.options.cross_documents else samples.columns["document_starts"]
@@ -165,7 +162,7 @@ class DenoisingPair(Objective):
         return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return the target, compared with what undoing the noise gives."""
+        """Return the target, after checking that undoing the noise of the input gives the same tokens."""
         original = example["target_ids"][:-1]
         first = 0 if self._head is None else 1
         content = example["input_ids"][first:-1].astype(np.int64)

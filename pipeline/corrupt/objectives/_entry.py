@@ -1,4 +1,4 @@
-"""An objective as configurations name it: its options are beside the entry's own keys."""
+"""Objective entries of configurations: the options of the objective next to the keys of the entry."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ class NamedObjective:
     BESIDE: ClassVar = {"objective": "name"}
 
     objective: Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]
-    """name of the objective; its options are beside it"""
+    """name of the objective; its options are keys of the same mapping"""
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
-    """name of the set or part and key of its draws, unique among its neighbours; default: the objective's name"""
+    """unique name of the set or part, which keys its random draws; default: the objective's name"""
 
     @property
     def set_label(self) -> str:
-        """Return the label, or the objective's name."""
         return self.label or self.objective.name
 
     def build(self, vocabulary: Vocabulary) -> Objective:
-        """Return the objective, bound to a vocabulary."""
+        """Build the objective for a vocabulary."""
         objective: Objective = self.objective.build(vocabulary, self.set_label)
         return objective
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
-        """Raise a ConfigurationError where a vocabulary lacks a special token of the objective or its grouping."""
+        """Raise a ConfigurationError if the vocabulary lacks a special token of the objective or its grouping."""
         build_grouping(self.build(vocabulary).grouping, vocabulary)
 
 
 def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
-    """Accept a bare name, or one mapping with the keys of an entry and those of its objective."""
+    """Accept a bare name, or a mapping with both the keys of the entry and the options of its objective."""
     keys = [key.name for key in fields(entry) if key.name != "objective"]
 
     def separate(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The masked pair: two framed segments, `[CLS] a [SEP] b [SEP]`, masked together."""
+"""Base of the objectives with masked segment pairs, `[CLS] a [SEP] b [SEP]`."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from clozeline.pipeline.kernels.sampling import choose, draw_replacements, offse
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
+# Special tokens of a pair.
 FRAME_TOKENS: Final = 3
-"""Tokens of the frame of a pair."""
+# Share of windows that are shorter than a full row.
 SHORT_RATE: Final = 0.1
-"""Share of windows that are shorter than a full row."""
 _SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and after [SEP]")
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Two segments a row.
+    """Two segments per row.
 
     Args:
-        pool: arrays of ids that, laid end to end, both are cut from.
-        starts: where each segment starts in them, shape [rows, 2].
-        lengths: its tokens, at least one, shape [rows, 2].
-        extra_features: further features of the rows.
+        pool: arrays of ids; the segments are slices of their concatenation.
+        starts: start of each segment in it, shape [rows, 2].
+        lengths: tokens of each segment, at least one, shape [rows, 2].
+        extra_features: additional features of the rows.
     """
 
     pool: tuple[NDArray[Any], ...]
@@ -60,7 +60,7 @@ class Pairs:
 
 @options_class(frozen=True, kw_only=True, config=STRICT)
 class MaskedPairOptions:
-    """Length and masks of a pair."""
+    """Options that all objectives over segment pairs share."""
 
     RENAMED: ClassVar = {"rate": "mask_rate"}
     SYNONYMS: ClassVar = MASK_SYNONYMS
@@ -73,14 +73,14 @@ class MaskedPairOptions:
     max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
-        """Check what concerns several options."""
+        """Check combinations of options."""
         if self.mask_rate == 0:
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
         check_shares(self.mask_share, self.random_share)
 
 
 class MaskedPair(Objective, ABC):
-    """Masked LM over two segments; a subclass says which (`pairs`), and may add features after `segment_starts`."""
+    """Masked LM over two segments, which a subclass chooses (`pairs`); it may add features after `segment_starts`."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
 
@@ -91,36 +91,34 @@ class MaskedPair(Objective, ABC):
         self._frame_ids = np.array([self.id_of("cls"), self.id_of("sep")], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
         self._rate = parts_per_million(options.mask_rate)
-        self._mask_ppm, self._random_ppm = (
-            parts_per_million(options.mask_share),
-            parts_per_million(options.random_share),
-        )
+        self._mask_ppm, self._random_ppm = map(parts_per_million, (options.mask_share, options.random_share))
         self.features = (*MASKED_FEATURES, _SEGMENT_STARTS, *self.pair_features())
 
     @abstractmethod
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the features beside those of masked LM and `segment_starts`."""
+        """Return the features in addition to those of masked LM and `segment_starts`."""
 
     @abstractmethod
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Return the segments of every row."""
+        """Choose the segments of every row."""
 
     def budget(self, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         return count_at_rate(maskable, self._rate, self.options.max_labels)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Return flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
+        """Choose the labels: return their flat positions in `rows`, ascending; the default chooses uniformly."""
         if any(self.special.contains_any(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
         sizes = pairs.lengths.sum(axis=1)
+        # without special tokens inside: choose content indices, then shift them over [CLS] and the first [SEP]
         chosen = choose(keys, sizes, self.budget(sizes))
-        places = chosen.values.astype(np.int64)
-        places += places >= np.repeat(pairs.lengths[:, 0], chosen.lengths)
-        return Ragged(places + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets)
+        flat_positions = chosen.values.astype(np.int64)
+        flat_positions += flat_positions >= np.repeat(pairs.lengths[:, 0], chosen.lengths)
+        return Ragged(flat_positions + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets)
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Make the pairs, then mask both segments together."""
+        """Choose the pairs, then mask both segments together."""
         keys = draws.keys(self.label)
         pairs = self.pairs(samples, keys)
         rows = self._join_pairs(pairs)
@@ -137,7 +135,8 @@ class MaskedPair(Objective, ABC):
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
     def _join_pairs(self, pairs: Pairs) -> Ragged:
-        """Return `[CLS] a [SEP] b [SEP]` for every row, in one gather."""
+        """Return `[CLS] a [SEP] b [SEP]` for every row."""
+        # one gather from the pool, followed by [CLS] and [SEP]: five pieces per row
         cls = sum(map(len, pairs.pool))
         sep = cls + 1
         starts = np.empty((len(pairs.starts), 5), np.int64)
@@ -148,7 +147,7 @@ class MaskedPair(Objective, ABC):
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `[CLS] x [SEP]`: the frame of one segment."""
+        """Return `[CLS] x [SEP]` for one segment."""
         return np.concatenate((self._frame_ids[:1], ids, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
 
     def add_special_tokens_to_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -157,11 +156,7 @@ class MaskedPair(Objective, ABC):
         return pair.astype(self.vocabulary.id_dtype)
 
     def segments_of(self, row: NDArray[Any], example: Example) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the two segments of a framed row, without the frame.
-
-        Raises:
-            ValueError: the frame is not where `segment_starts` says.
-        """
+        """Return the two segments of a row without special tokens; ValueError if `segment_starts` does not fit."""
         second = int(example["segment_starts"][1])
         frame = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
         if frame != self._frame_ids[[0, 1, 1]].tolist():
@@ -169,27 +164,23 @@ class MaskedPair(Objective, ABC):
         return row[1 : second - 1], row[second:-1]
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back; a frame that is not where `segment_starts` says is an error."""
+        """Restore the original tokens at the labels."""
         original = restore_labels(example)
         self.segments_of(original, example)
         return original
 
     def skip_unmaskable(self, skips: NDArray[np.uint8], maskable: Int64) -> NDArray[np.uint8]:
-        """Skip rows that have nothing to mask."""
+        """Mark rows without maskable tokens as skipped."""
         skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
         return skips
 
 
 def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
-    """Return tokens of each row that are not special."""
+    """Return the number of tokens of each row that are not special."""
     return np.diff(maskable_tokens(ids, special)[1])
 
 
 def window_grouping(objective: Objective, length: int, short_rate: float = SHORT_RATE) -> GroupingSpec:
-    """Return the spec of windows of `length` tokens of one document, each with a partner from another.
-
-    Raises:
-        ConfigurationError: rows would be empty, or longer than `longest_row`.
-    """
+    """Return the spec of windows of `length` tokens of one document, each with a partner from another document."""
     spec = objective.make_grouping("sentence_pair", length)
     return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": True})

@@ -1,7 +1,6 @@
-"""Masked rows: framed rows with some tokens masked, the places of these tokens, and their original ids.
+"""Base of the masked objectives over single rows: masked input, label positions, and original ids.
 
-Every objective of this family is undone by putting the labels back. They differ in the tokens that they choose and in
-the ids that replace them.
+The objectives differ in the tokens that they choose and in the ids that replace them.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_re
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
+# Maps the number of maskable tokens of each row to its number of labels.
 Budget: TypeAlias = Callable[[Int64], Int64]
-"""From the number of maskable tokens of each row to its number of labels."""
 
 MASKED_FEATURES: Final = (
     Feature("input_ids", "ids", 1, "framed row, corrupted"),
@@ -57,7 +56,9 @@ MaxLabels: TypeAlias = Annotated[
 
 FrequencyExponent: TypeAlias = Annotated[
     Rate,
-    Field(description="Exponent e: tokens become labels by weights 1 / (count in the corpus)^e (XLM: 0.5); 0: alike."),
+    Field(
+        description="Exponent e: tokens become labels with weights 1 / (count in the corpus)^e (XLM: 0.5); 0: uniform."
+    ),
 ]
 
 RowGrouping: TypeAlias = Annotated[
@@ -67,7 +68,7 @@ RowGrouping: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RowOptions:
-    """Frame and grouping of a single row."""
+    """Options that all objectives over single rows share."""
 
     max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
     grouping: RowGrouping = "packed"
@@ -78,14 +79,14 @@ class RowOptions:
     ] = True
 
     def __post_init__(self) -> None:
-        """Check what concerns several options."""
+        """Check combinations of options."""
         if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class MaskedOptions(RowOptions):
-    """A row of which some tokens become labels."""
+    """Options of rows in which some tokens become labels."""
 
     RENAMED: ClassVar = {"rate": "mask_rate"}
     SYNONYMS: ClassVar = MASK_SYNONYMS
@@ -100,26 +101,26 @@ class MaskedOptions(RowOptions):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RoleOptions(MaskedOptions):
-    """Labels with BERT's three roles."""
+    """Options of labels that become [MASK], a random id or stay unchanged (BERT)."""
 
     mask_share: MaskShare = 0.8
     random_share: RandomShare = 0.1
     max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
-        """Check that the shares are parts of one whole."""
+        """Check that the shares do not exceed 1."""
         super().__post_init__()
         check_shares(self.mask_share, self.random_share)
 
 
 def check_shares(mask_share: float, random_share: float) -> None:
-    """Check that the shares are parts of one whole."""
+    """Check that the shares do not exceed 1."""
     if parts_per_million(mask_share) + parts_per_million(random_share) > 1_000_000:
         raise ValueError(f"mask_share {mask_share} + random_share {random_share} exceeds 1")
 
 
 class SingleRow(Objective, ABC):
-    """Rows framed `[CLS] x [SEP]` in which places of text are selected; specials inside are read and never selected."""
+    """Base of objectives over rows `[CLS] x [SEP]`; special tokens inside are never selected."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
@@ -134,11 +135,10 @@ class SingleRow(Objective, ABC):
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        """Return the objective's own features, and where documents start if attention stays inside them."""
         return self.own_features if self.options.cross_documents else (*self.own_features, _STARTS)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip rows of specials only."""
+        """Skip rows that hold only special tokens."""
         ids = samples.columns["ids"]
         if self.special.contains_any(ids.values):
             special = self.special.mask(ids.values)
@@ -148,7 +148,7 @@ class SingleRow(Objective, ABC):
         return skips
 
     def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
-        """Return `[CLS] x [SEP]` for every row, a fresh array."""
+        """Return `[CLS] x [SEP]` for every row, as a new array."""
         return add_special_tokens(ids, self._cls, self._sep)
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
@@ -156,23 +156,18 @@ class SingleRow(Objective, ABC):
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def document_starts(self, samples: SampleBatch, head: int = 1) -> dict[str, Ragged]:
-        """Return the feature `document_starts` where it is declared; the head belongs to the first document.
-
-        Args:
-            samples: the rows.
-            head: tokens of the frame in front of a row.
-        """
+        """Return the feature `document_starts` if declared, for rows with `head` special tokens in front."""
         if self.options.cross_documents:
             return {}
         return {"document_starts": shift_starts(samples.columns["document_starts"], head)}
 
 
 class MaskedRow(SingleRow):
-    """`input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
+    """Masked rows: `input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
 
     A subclass may choose other tokens (`select`), replace them by other ids (`replacement_ids`, `role_owner`) and add
-    features (`extra_features`). Options are a `MaskedOptions`. Those of a `RoleOptions` set the roles' shares;
-    otherwise every label becomes [MASK].
+    features (`extra_features`). With `RoleOptions` labels become [MASK], random or unchanged, with `MaskedOptions`
+    always [MASK].
     """
 
     own_features: tuple[Feature, ...] = MASKED_FEATURES
@@ -185,78 +180,71 @@ class MaskedRow(SingleRow):
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Choose tokens, hide them, for all rows at once."""
+        """Choose and replace the tokens of all rows."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         chosen = self.select(keys, ids, partial(self.budget, draws))
         rows = self.add_special_tokens_to_rows(ids)
+        # flat positions move by the special tokens in front of them
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
-        places = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
-        columns = mask_tokens(rows, places, lambda original: self.replacement_ids(keys, original, places))
+        flat_positions = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
+        columns = mask_tokens(
+            rows, flat_positions, lambda original: self.replacement_ids(keys, original, flat_positions)
+        )
         return {**columns, **self.extra_features(samples, keys, columns), **self.document_starts(samples)}
 
     def budget(self, draws: Draws, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         rate = parts_per_million(self.options.mask_rate)
-        return count_at_rate(maskable, rate, maskable if self._limit is None else self._limit)
+        return count_at_rate(maskable, rate, self._limit)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Return flat places in `ids` of the labels, ascending; the default takes tokens uniformly."""
+        """Choose the labels: return their flat positions in `ids`, ascending; the default chooses uniformly."""
         return choose_tokens(keys, ids, self.special, budget)
 
-    def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
-        """Return the ids that replace the labels, flat; the default draws a role for each label.
-
-        Args:
-            keys: one key a row.
-            original: ids of the labels.
-            places: their flat places in the framed rows.
-        """
+    def replacement_ids(self, keys: UInt64, original: Ragged, flat_positions: Ragged) -> NDArray[Any]:
+        """Return the ids that replace the labels (`original`), flat; by default [MASK], random or unchanged."""
         return draw_replacements(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
-            random_ppm=self.random_ppm, role_owner=self.role_owner(original, places),
+            random_ppm=self.random_ppm, role_owner=self.role_owner(original, flat_positions),
         )  # fmt: skip
 
-    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
-        """Return for each label the (flat) one whose draw decides its role; by default each label draws its own."""
+    def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
+        """Return, for each label, the flat index of the label whose draw decides its role; None: its own."""
         return None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return further features; the default has no further features."""
+        """Return additional features; none by default."""
         return {}
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back."""
+        """Restore the original tokens at the labels."""
         return restore_labels(example)
 
 
 def restore_labels(example: Example) -> NDArray[Any]:
-    """Return `input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
-
-    Raises:
-        ValueError: the columns contradict each other.
-    """
+    """Return `input_ids` of one row with `label_ids` at `label_positions`, as a new array."""
     original, positions, labels = (example[feature.name] for feature in MASKED_FEATURES)
-    places = positions.astype(np.int64)
-    if len(places) != len(labels) or len(places) == 0:
-        raise ValueError(f"{len(places)} label_positions and {len(labels)} label_ids; expected as many, at least one")
-    if places[-1] >= len(original) or (np.diff(places) < 1).any():
-        raise ValueError(f"label_positions {places.tolist()} do not rise inside a row of {len(original)} tokens")
+    positions = positions.astype(np.int64)
+    if len(positions) != len(labels) or len(positions) == 0:
+        raise ValueError(f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at least one")
+    if positions[-1] >= len(original) or (np.diff(positions) < 1).any():
+        raise ValueError(f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} tokens")
     original = original.copy()
-    original[places] = labels
+    original[positions] = labels
     return original
 
 
 def choose_tokens(
     keys: UInt64, ids: Ragged, special: IdSet, budget: Budget, mean_times: NDArray[np.float64] | None = None
 ) -> Ragged:
-    """Choose for each row a subset of its tokens that are not special; flat places in `ids`, ascending.
+    """Choose for each row a subset of its tokens that are not special; return flat positions in `ids`, ascending.
 
     Args:
-        keys: one key a row.
+        keys: one key per row.
         ids: rows, which may hold special tokens.
-        special: what is never chosen.
-        budget: from the number of maskable tokens of each row to the number that is chosen.
-        mean_times: 1 / weight of each id of the vocabulary, as `choose_weighted` takes them; None: all alike.
+        special: ids that are never chosen.
+        budget: maps the number of maskable tokens of each row to the number that is chosen.
+        mean_times: 1 / weight of each id of the vocabulary, see `choose_weighted`; None: uniform.
     """
     maskable, first = maskable_tokens(ids, special)
     sizes = np.diff(first)
@@ -265,16 +253,12 @@ def choose_tokens(
     else:
         candidates = ids.values if maskable is None else ids.values[maskable]
         chosen = choose_weighted(keys, Ragged(mean_times.take(candidates), offsets_of(sizes)), budget(sizes))
-    places = chosen.values + np.repeat(first[:-1], chosen.lengths)
-    return Ragged(places if maskable is None else maskable[places], chosen.offsets)
+    flat_positions = chosen.values + np.repeat(first[:-1], chosen.lengths)
+    return Ragged(flat_positions if maskable is None else maskable[flat_positions], chosen.offsets)
 
 
 def frequency_times(objective: Objective, exponent: float) -> NDArray[np.float64] | None:
-    """Return count ** exponent for each id, the mean times of `choose_tokens`; None for the exponent 0.
-
-    Raises:
-        ConfigurationError: the corpus's counts are unknown.
-    """
+    """Return count ** exponent for each id, the mean times of `choose_tokens`; None for the exponent 0."""
     if exponent == 0:
         return None
     counts = objective.vocabulary.token_counts
@@ -286,22 +270,24 @@ def frequency_times(objective: Objective, exponent: float) -> NDArray[np.float64
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
-    """Return flat places of maskable tokens (None: all) and the bounds of each row among them."""
+    """Return the flat positions of maskable tokens (None: all), and the offsets of the rows among them."""
     if not special.contains_any(ids.values):
         return None, ids.offsets
     maskable = np.flatnonzero(~special.mask(ids.values))
     return maskable, np.searchsorted(maskable, ids.offsets)
 
 
-def mask_tokens(rows: Ragged, places: Ragged, replacement_ids: Callable[[Ragged], NDArray[Any]]) -> dict[str, Ragged]:
-    """Mask framed rows, in place, and return them with their labels.
+def mask_tokens(
+    rows: Ragged, flat_positions: Ragged, replacement_ids: Callable[[Ragged], NDArray[Any]]
+) -> dict[str, Ragged]:
+    """Mask rows, which are overwritten, and return them with their labels.
 
     Args:
-        rows: framed ids; changed in place.
-        places: flat places of the labels in them, ascending (int64).
-        replacement_ids: from the original ids of the labels to the ids that replace them, flat.
+        rows: ids with special tokens.
+        flat_positions: flat positions of the labels in `rows`, ascending (int64).
+        replacement_ids: maps the original ids of the labels to the ids that replace them, flat.
     """
-    original = Ragged(rows.values[places.values], places.offsets)
-    rows.values[places.values] = replacement_ids(original)
-    positions = (places.values - np.repeat(rows.offsets[:-1], places.lengths)).astype(np.uint16)
-    return {"input_ids": rows, "label_positions": Ragged(positions, places.offsets), "label_ids": original}
+    original = Ragged(rows.values[flat_positions.values], flat_positions.offsets)
+    rows.values[flat_positions.values] = replacement_ids(original)
+    positions = (flat_positions.values - np.repeat(rows.offsets[:-1], flat_positions.lengths)).astype(np.uint16)
+    return {"input_ids": rows, "label_positions": Ragged(positions, flat_positions.offsets), "label_ids": original}

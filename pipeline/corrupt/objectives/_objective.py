@@ -1,4 +1,4 @@
-"""The base of objectives: what they declare, how a batch of samples becomes examples, and why rows are skipped."""
+"""Base class of objectives: what they declare, how they corrupt a batch, and why rows are skipped."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
+# Most content tokens of a row with positions stored as uint16, which leaves room for special tokens.
 LONGEST_ROW: Final = 65_000
-"""Most content tokens where places are stored as uint16: a frame adds a few tokens."""
 
+# Of packed pairs with `cross_documents: false`. A document without target tokens starts where the next one does.
 DOCUMENT_FEATURES: Final = (
     Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0"),
     Feature("target_document_starts", "uint16", 1, "places in target_ids where the same documents start, first 0"),
 )
-"""Features of pairs from packed rows whose documents are kept apart. A document without target tokens starts where the
-next one does."""
 
 
 class Skip(IntEnum):
-    """Reason that a row has no example; 0 says that it has one."""
+    """Reason why a row has no example; 0 if it has one."""
 
     NONE = 0
     EMPTY = 1
@@ -44,18 +43,18 @@ class Skip(IntEnum):
 
     @property
     def reason(self) -> str:
-        """Return the name in counts and reports: `too_short`."""
+        """Return the name in counts and reports, such as `too_short`."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The facts of rows that batches must know; manifests record it.
+    """Properties of rows that batching needs; recorded in manifests.
 
     Args:
-        padding_side: where pads go.
-        decoder_start: id that opens the decoder's input, None without a decoder input of its own.
-        predict_from: place from which the model predicts the label at place i: i itself, or i - 1, the previous one.
+        padding_side: side of the padding.
+        decoder_start: first id of the decoder's input, None for rows without a decoder input.
+        predict_from: the label at position i is predicted from position i (`same`) or i - 1 (`previous`).
     """
 
     padding_side: Literal["left", "right"] = "right"
@@ -65,21 +64,21 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Seed, sample uids and variants, from which all random choices of a batch follow."""
+    """Seed, sample uids and variants, which determine all random choices of a batch."""
 
     seed: int
     uids: NDArray[np.uint64]
     variants: NDArray[np.uint16]
 
     def keys(self, label: str) -> NDArray[np.uint64]:
-        """Return one key a row for the objective, part or step of that label."""
+        """Return one key per row for the objective, part or step of that label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
     def draw_stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
-        """Return a 32-bit word a row that is uniform, and evenly spread over the variants of a row.
+        """Return 32 random bits per row that are uniform, and stratified over the variants of a row.
 
-        Variants shift the row's own word by the van der Corput sequence 0, 1/2, 1/4, 3/4, ... times 2**32. Of 2**b
-        variants, counted from a multiple of 2**b, each of 2**b equal bins holds one.
+        Variant v shifts the row's bits by entry v of the van der Corput sequence 0, 1/2, 1/4, 3/4, ... times 2**32, so
+        each of 2**b equal bins holds one of any 2**b variants from a multiple of 2**b on.
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
         shift = reverse_bits(self.variants).astype(np.uint64) << np.uint64(16)
@@ -87,15 +86,15 @@ class Draws:
 
 
 class Objective(ABC):
-    """One corruption with its options, bound to a vocabulary.
+    """A pretraining objective with its options, for one vocabulary.
 
-    A subclass sets the class variables, and in its constructor `features`, `grouping` and, where they are not the
-    defaults, `minimum`, `frame`.
+    A subclass sets the class variables, and in its constructor `features`, `grouping` and, if they differ from the
+    defaults, `minimum` and `frame`.
 
     Args:
         options: an instance of the nested `Options`.
-        vocabulary: what may be known of the tokenizer.
-        label: unique name within a recipe, keys the draws; default: the file's name.
+        vocabulary: properties of the tokenizer.
+        label: unique name within a recipe, which keys the random draws; default: the file's name.
 
     Raises:
         ConfigurationError: the vocabulary lacks a special token, or the options contradict each other.
@@ -107,15 +106,15 @@ class Objective(ABC):
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
     longest_row: ClassVar[int | None] = LONGEST_ROW
-    """Most content tokens of a row; None where neither features nor draws number places in 16 bits."""
+    """Most content tokens of a row; None if positions are not limited to 16 bits."""
     draws_by_label: ClassVar[bool] = True
-    """False where its parts draw by labels of their own, so that its own label changes nothing."""
+    """False if its parts have labels that key the draws, so that its own label has no effect."""
     redrawn: ClassVar[float] = 0.95
-    """Least share of rows of 64 tokens in 8 sentences that another variant changes, by the default options, if any."""
+    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts differently."""
     keeps_order: ClassVar[bool] = True
-    """False where labelled tokens stand in another order in the input than in the original."""
+    """False if labeled tokens have another order in the input than in the original."""
     invertible: bool = True
-    """True if `uncorrupt` gives back what `original` says."""
+    """True if `uncorrupt` returns `original`."""
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec
@@ -130,46 +129,47 @@ class Objective(ABC):
 
     @property
     def content_length(self) -> int:
-        """Return the number of content tokens of a full row."""
+        """Number of content tokens of a full row."""
         return self.grouping.length
 
     @property
     def min_tokens(self) -> int:
-        """Return the fewest content tokens that a row needs."""
+        """Minimum number of content tokens of a row."""
         return self.minimum.tokens
 
     @property
     def min_sentences(self) -> int:
-        """Return the fewest sentences that a row needs."""
+        """Minimum number of sentences of a row."""
         return self.minimum.sentences
 
     def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
         """Corrupt a batch; row i of the result belongs to row i of the input.
 
         Args:
-            samples: sample rows of `self.grouping`; read only.
+            samples: sample rows of `self.grouping`; not modified.
             variants: variant of each row, shape [n].
             seed: seed of corruption.
 
         Returns:
-            Examples with the features of `self.features`, and a code of `Skip` for each row, shape [n] uint8. A
-            skipped row is empty in every list column.
+            Examples with the features `self.features`, and the `Skip` code of each row, shape [n] uint8. Skipped rows
+            are empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
         samples = Rows(samples.fixed, {name: trim(column) for name, column in samples.columns.items()})
+        # corrupt the rows that are not skipped, then scatter them over all rows
         skips = self.screen(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
-        whole = len(rows) == len(samples)
-        kept = samples if whole else samples.take(rows)
-        draws = Draws(seed, kept.fixed["uid"], variants if whole else variants[rows])
+        complete = len(rows) == len(samples)
+        kept = samples if complete else samples.take(rows)
+        draws = Draws(seed, kept.fixed["uid"], variants if complete else variants[rows])
         columns = self.kernel(kept, draws)
-        if not whole:
+        if not complete:
             columns = {name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()}
         fixed = {**samples.fixed, "variant": variants}
         return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
 
     def screen(self, samples: SampleBatch) -> UInt8:
-        """Return the reason why each row has no example, 0 where it has one; shape [rows]."""
+        """Return the `Skip` code of each row, shape [rows]."""
         lengths = samples.columns["ids"].lengths
         skips = np.zeros(len(lengths), dtype=np.uint8)
         if len(lengths) == 0:
@@ -184,19 +184,19 @@ class Objective(ABC):
         return self.skip_reasons(samples, skips)
 
     def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
-        """Add reasons that only the ids can show; the default adds none."""
+        """Add reasons that depend on the ids; none by default."""
         return skips
 
     @abstractmethod
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Return the features of rows that can all be corrupted, in one call a batch."""
+        """Return the features of a batch of rows, all of which can be corrupted."""
 
     @abstractmethod
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return the framed original of one row, which `uncorrupt` gives back."""
+        """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """Return the framed original, from the example alone.
+        """Return the original with special tokens, from the example alone.
 
         Raises:
             ValueError: the example lacks a column, or contradicts itself.
@@ -212,25 +212,25 @@ class Objective(ABC):
 
     @abstractmethod
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return what `uncorrupt` gives back; a wrong example may end in any error of values, types or indices."""
+        """Implement `uncorrupt`; for wrong examples it may raise any arithmetic, lookup, type or value error."""
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return what `uncorrupt(example)` must give for an example of this sample; the default is the framed row.
+        """Return what `uncorrupt(example)` must return for an example of this sample; default: the complete row.
 
-        Objectives that take a part of a sample, or one of its sides first, say here which.
+        Objectives that use a part of a sample, or reorder its sides, override it.
         """
         return self.add_special_tokens(sample["ids"])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Return the number of tokens of these samples that their examples leave out; 0 by default."""
+        """Count the tokens of these samples that are not in their examples; 0 by default."""
         return 0
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Return numbers for the report beside examples and skips; the default has no numbers."""
+        """Return additional counts for the report; none by default."""
         return {}
 
     def id_of(self, special: str) -> int:
-        """Return the id of a special token that this objective needs."""
+        """Return the id of a special token, or raise a ConfigurationError."""
         return self.vocabulary.id_of(special, f"objective '{self.label}' ({self.name})")
 
     def mode_id(self, mode: str) -> int | None:
@@ -245,15 +245,11 @@ class Objective(ABC):
         return modes[mode]
 
     def refuse_options(self, message: str, kind: type[ConfigurationError] = ConfigurationError) -> ConfigurationError:
-        """Return an error about this objective's options."""
+        """Return an error about the options of this objective."""
         return kind(f"objective '{self.label}' ({self.name}): {message}")
 
     def make_grouping(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
-        """Return the spec of a grouping.
-
-        Raises:
-            ConfigurationError: rows would be empty, or longer than `longest_row`.
-        """
+        """Return the spec of a grouping, after checking the row length."""
         if length < 1:
             raise self.refuse_options(f"the frame leaves {length} tokens for content; raise max_length")
         if self.longest_row is not None and length > self.longest_row:
@@ -264,6 +260,6 @@ class Objective(ABC):
 
 
 def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None) -> Objective:
-    """Return an objective from its name or `{name: ..., option: ...}`, as configurations write it."""
+    """Build an objective from its name or `{name: ..., option: ...}`, as in configurations."""
     objective: Objective = choose("clozeline.pipeline.corrupt.objectives", entry).build(vocabulary, label)
     return objective

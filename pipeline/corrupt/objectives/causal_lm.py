@@ -1,4 +1,4 @@
-"""Causal language modelling: predict each token from those before it."""
+"""Causal language modeling: predict each token from the tokens before it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ _LANGUAGE: Final = (Feature("languages", "uint8", 0, "code of the row's language
 class CausalLM(Objective):
     """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165).
 
-    Packed rows stay as they are, separators inside; a document is framed `x </s>`, with `<s>` first where asked for.
-    Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
-    target; with `cross_documents: false` there is one `</s>` for each document. An encoder reads the row framed as
-    masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1), so that causal and masked sets share
-    samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids` [L] (and `target_ids`,
-    `attention`, `languages`, `document_starts`, `target_document_starts`). No other place is stored, so rows may have
-    any length.
+    Packed rows are used as they are, with separators; a document becomes `x </s>`, with `add_bos` `<s> x </s>`.
+    Labels are the next tokens and are not stored. For an encoder-decoder, the input is `</s>` alone and the row is the
+    target; with `cross_documents: false` the input has one `</s>` for each document. An encoder reads `[CLS] x [SEP]`
+    left-to-right (`attention` 1), so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). There is
+    no randomness. Features: `input_ids` [L] (and `target_ids`, `attention`, `languages`, `document_starts`,
+    `target_document_starts`). No positions are stored, so rows may have any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -67,7 +66,7 @@ class CausalLM(Objective):
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
         add_bos: bool = False
-        """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
+        """Put `<s>` in front of a document row; rows of an encoder start with [CLS] already."""
         cross_documents: bool = True
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
@@ -76,7 +75,7 @@ class CausalLM(Objective):
         """Store the language of each row, for encoders with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
+            """Check combinations of options."""
             if self.add_bos and self.grouping == "packed":
                 raise ValueError("add_bos concerns document rows; packed rows stay as they are")
             if self.add_bos and self.architecture == "encoder":
@@ -99,15 +98,15 @@ class CausalLM(Objective):
             self.frame = Frame("right", self.id_of(options.decoder_start))
         elif options.architecture == "encoder":
             self.frame = Frame(predict_from="previous")
-        # The class names the heads of all architectures, an objective those of its own.
+        # the class lists the heads of all architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
-        starts = tuple(starts_feature(one.name, self.content_length, one.description) for one in sides)
+        starts = tuple(starts_feature(side.name, self.content_length, side.description) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
 
     def _frame_ids(self) -> tuple[int | None, int | None]:
-        """Return the special ids before and after a row's content."""
+        """Return the special ids before and after the content of a row."""
         options = self.options
         if options.architecture == "encoder":
             return self.id_of("cls"), self.id_of("sep")
@@ -115,14 +114,22 @@ class CausalLM(Objective):
         return self.id_of("bos") if options.add_bos else None, None if options.grouping == "packed" else eos
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Frame the rows where they are documents or an encoder reads them."""
+        """Add special tokens to documents and to rows of an encoder."""
         ids = samples.columns["ids"]
         rows = ids if self._head is None and self._tail is None else add_special_tokens(ids, self._head, self._tail)
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
             if self.options.cross_documents:
                 return {"input_ids": sources, "target_ids": rows}
-            return self._apart(rows, samples.columns["document_starts"])
+            # one `</s>` of input for each document
+            documents = samples.columns["document_starts"]
+            index = list_indices(documents.lengths)
+            return {
+                "input_ids": Ragged(np.full_like(index, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
+                "target_ids": rows,
+                "document_starts": Ragged(index.astype(documents.values.dtype), documents.offsets),
+                "target_document_starts": documents,
+            }
         columns = {"input_ids": rows}
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
@@ -132,18 +139,8 @@ class CausalLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], int(self._head is not None))
         return columns
 
-    def _apart(self, rows: Ragged, documents: Ragged) -> dict[str, Ragged]:
-        """Return one `</s>` for each document beside the row."""
-        numbers = list_indices(documents.lengths)
-        return {
-            "input_ids": Ragged(np.full_like(numbers, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
-            "target_ids": rows,
-            "document_starts": Ragged(numbers.astype(documents.values.dtype), documents.offsets),
-            "target_document_starts": documents,
-        }
-
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return the row as the example holds it."""
+        """Return the row with its special tokens."""
         head = [] if self._head is None else [self._head]
         tail = [] if self._tail is None else [self._tail]
         return np.concatenate((head, ids, tail)).astype(self.vocabulary.id_dtype)

@@ -1,4 +1,4 @@
-"""Composition: several corruptions in one sample, one after another."""
+"""Composition: apply several denoising corruptions to each sample in sequence (BART)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _bart() -> list[Chosen]:
 
 
 class Composition(DenoisingPair):
-    """BART's combination (arXiv 1910.13461 §2.2, §5): steps in order, the target is the uncorrupted original.
+    """BART's combination (arXiv 1910.13461 §2.2, §5): steps in sequence; the target is the uncorrupted original.
 
-    Each step draws with its own name, so adding one never changes what another draws; its budget counts its own
-    input. A step that cannot apply (one sentence, one token) lets the row pass. Features: `input_ids`, `target_ids`,
-    and each step's noise, prefixed by its name: `text_infilling_span_starts`.
+    The name of a step keys its draws, so adding one step never changes the draws of another; rates count the tokens of
+    the step's own input. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
+    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`.
 
-    Example (order 1, 0, then the span success . Hard; frames left out):
+    Example (order 1, 0, then the span success . Hard; without special tokens):
         target   Hard work leads to success . Success brings happiness .
         step 1   Success brings happiness . Hard work leads to success .
         input    Success brings [MASK] work leads to success .
@@ -47,7 +47,7 @@ class Composition(DenoisingPair):
         steps: Annotated[
             list[Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]], Field(min_length=1)
         ] = field(default_factory=_bart)  # fmt: skip
-        """Denoising objectives with their options, frame and grouping excepted: structure, then deletion or
+        """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
         reordering, then masking or infilling"""
 
     options: Options
@@ -73,8 +73,8 @@ class Composition(DenoisingPair):
     def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
             raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
-        frame, given = to_plain(PairOptions()), to_plain(chosen.options)
-        changed = sorted(key for key in frame if given[key] != frame[key])
+        defaults, options = to_plain(PairOptions()), to_plain(chosen.options)
+        changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
             raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")
         step: DenoisingPair = chosen.build(vocabulary, chosen.name)
@@ -85,7 +85,7 @@ class Composition(DenoisingPair):
         return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Run the steps; each reads the sentence starts that the step before it gives."""
+        """Run the steps, each on the ids and sentence starts of the previous one."""
         noise: dict[str, Ragged] = {}
         for step in self.steps:
             ids, step_noise = step.noise(text, draws)
@@ -99,13 +99,13 @@ class Composition(DenoisingPair):
         raise AssertionError("a composition has steps")
 
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the starts after all steps; only the last that isolates documents changes the number of tokens."""
+        """Return the starts after all steps; of isolating steps only the last one changes the number of tokens."""
         for step in self.steps:
             documents = step.documents_after(documents, text, self._noise_of(step, noise))
         return documents
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Return the number of rows that each step let pass."""
+        """Count the rows that each step left unchanged."""
         passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
@@ -114,7 +114,7 @@ class Composition(DenoisingPair):
         raise NotImplementedError("a composition is never a step")
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Undo the steps backwards."""
+        """Undo the steps in reverse order."""
         for step in reversed(self.steps):
             content = step.undo(content, self._noise_of(step, noise), length)
         return content

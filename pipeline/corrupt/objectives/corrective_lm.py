@@ -1,4 +1,4 @@
-"""Corrective language modelling: copy or correct every token of a row, and know a crop of it among others."""
+"""Corrective language modeling: copy or correct every token of a row, and match the row with a crop of it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class CorrectiveLM(ReplacedTokenDetection):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
     The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the m content tokens
-    that are not special become [MASK]. In training the generator's samples replace them, and the model copies or
+    that are not special become [MASK]. In training, samples of the generator replace them, and the model copies or
     corrects every token. Without a generator the replacements are drawn here, as in replaced-token detection. The
-    second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It leaves out c = round half up of
+    second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It omits c = round half up of
     crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM,
     `crop_start` and `crop_length` in content tokens.
 
@@ -50,7 +50,7 @@ class CorrectiveLM(ReplacedTokenDetection):
         """Parameters of corrective LM."""
 
         crop_rate: Rate = 0.1
-        """Share of the content tokens that the second view leaves out."""
+        """Share of the content tokens that the second view omits."""
 
     options: Options
 
@@ -59,14 +59,14 @@ class CorrectiveLM(ReplacedTokenDetection):
         self._crop = parts_per_million(options.crop_rate)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Draw the crop over the content, without the frame."""
+        """Draw the crop of the content."""
         lengths = samples.columns["ids"].lengths
-        left_out = count_at_rate(lengths, self._crop, lengths - 1)
-        start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
-        return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
+        omitted = count_at_rate(lengths, self._crop, lengths - 1)
+        start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (omitted + 1).astype(np.uint64))
+        return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - omitted, np.uint16)}
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back; a crop that does not lie inside the content is an error."""
+        """Restore the original tokens at the labels, and check that the crop lies inside the content."""
         original = super().invert(example)
         start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
         if not 1 <= length <= content - start:

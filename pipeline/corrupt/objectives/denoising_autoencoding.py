@@ -1,4 +1,4 @@
-"""Denoising autoencoding: tokens become [MASK] one for one, and the decoder writes the whole text."""
+"""Denoising autoencoding: mask single tokens; the decoder generates the complete original."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DenoisingAutoencoding(DenoisingPair):
     k = max(1, round half up of mask_rate x n) of the n tokens become [MASK]. Features: `input_ids` [n + 2],
     `target_ids` [n + 1], `noise_positions` [k] in content tokens.
 
-    Example (mask_rate 0.25, so 2 of 8; frames left out):
+    Example (mask_rate 0.25, so 2 of 8; without special tokens):
         target  The puppies are frolicking outside the house .
         input   The puppies are [MASK] outside [MASK] house .
     """
@@ -41,7 +41,7 @@ class DenoisingAutoencoding(DenoisingPair):
 
         RENAMED: ClassVar = {"rate": "mask_rate"}
         mask_rate: Rate = 0.15
-        """Share of tokens that become [MASK]; 1.0 leaves a language model with a blind encoder."""
+        """Share of tokens that become [MASK]; at 1.0 the decoder is a language model without input."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -51,7 +51,7 @@ class DenoisingAutoencoding(DenoisingPair):
             raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Put one [MASK] in the place of each chosen token."""
+        """Replace each chosen token with [MASK]."""
         ids = text.ids
         masked = count_at_rate(ids.lengths, self._rate)
         chosen = choose(draws.keys(self.label), ids.lengths, masked)

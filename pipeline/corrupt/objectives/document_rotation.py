@@ -1,4 +1,4 @@
-"""Document rotation: find where the document starts."""
+"""Document rotation: rotate the tokens of a document; the model finds its start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DocumentRotation(DenoisingPair):
     Never the identity; a row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1],
     `rotation` (one value).
 
-    Example (r = 2; frames left out):
+    Example (r = 2; without special tokens):
         target  Hard work leads to success . Success brings happiness .
         input   leads to success . Success brings happiness . Hard work
     """
@@ -40,7 +40,7 @@ class DocumentRotation(DenoisingPair):
         """Parameters of document rotation."""
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Put the second segment of each row first."""
+        """Move the first tokens of each row to its end."""
         ids, lengths = text.ids, text.ids.lengths
         word = random_bits(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
@@ -50,7 +50,7 @@ class DocumentRotation(DenoisingPair):
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Rotate the starts likewise; a sentence that was cut makes two."""
+        """Rotate the starts too; a sentence that was cut becomes two."""
         starts, lengths = text.sentence_starts, text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)
         moved += np.where(moved < 0, np.repeat(lengths, starts.lengths), 0)
@@ -58,7 +58,7 @@ class DocumentRotation(DenoisingPair):
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Return the number of rows of one token."""
+        """Count the rows of one token."""
         return int((noise["rotation"].values == 0).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:

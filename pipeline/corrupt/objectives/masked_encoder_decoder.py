@@ -1,4 +1,4 @@
-"""Masked LM of an encoder-decoder: the decoder writes the masked tokens at their places, and nothing else."""
+"""Masked LM for encoder-decoders: the decoder predicts only the masked tokens, at their positions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class MaskedEncoderDecoder(MaskedRow):
     """BERT-style denoising of an encoder-decoder (T5's comparison, arXiv 1910.10683 §3.3; the masks of 1810.04805).
 
-    Rows are masked as in masked LM. At place t the decoder reads the token at t - 1 if that token is a label, else
-    [MASK] (`<s>` at t = 0), and its loss counts labels only. With `mask_share` 1 every label is a [MASK]; with
-    `mask_rate` 1 as well, the model is a language model with a blind encoder. Features: `input_ids` [n + 2],
-    `label_positions` and `label_ids` [K]. With `cross_documents: false`, `<s>` opens each document of a packed row.
+    Rows are masked as in masked LM. At position t the decoder reads the token at t - 1 if that token is a label, else
+    [MASK] (`<s>` at t = 0), and its loss counts labels only. With `mask_share` 1 every label becomes [MASK]; with
+    `mask_rate` 1 as well, the decoder is a language model without input. Features: `input_ids` [n + 2],
+    `label_positions` and `label_ids` [K]. With `cross_documents: false`, `<s>` starts each document of a packed row.
 
-    Example (mask_rate 0.25, so 2 of 8; roles both [MASK]):
+    Example (mask_rate 0.25, so 2 of 8; both become [MASK]):
         input   [CLS] The puppies are [MASK] outside [MASK] house . [SEP]
         target  4 frolicking, 6 the
         decoder <s> and [MASK], but frolicking at 5 and the at 7
@@ -38,7 +38,7 @@ class MaskedEncoderDecoder(MaskedRow):
 
         grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
-        """Special token that opens the decoder's input; added when batches are built, never stored."""
+        """First token of the decoder's input; added when batches are built, never stored."""
 
     options: Options
 

@@ -1,4 +1,4 @@
-"""Masked language modelling: BERT's 80/10/10 masks over single rows."""
+"""Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RateRange:
-    """A rate that is drawn for each row."""
+    """A masking rate that is drawn for each row."""
 
     uniform: tuple[Rate, Rate]
-    """lowest and highest share; every number of labels between them has the same probability, and is at least 1"""
+    """lowest and highest share; all label counts between them, at least 1, are equally likely"""
 
     def __post_init__(self) -> None:
         """Check the order."""
@@ -54,20 +54,20 @@ class MaskedLM(MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
     k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are labels, chosen without
-    replacement. Each becomes [MASK], a random id or itself, by its own draw. Features: the framed row
+    replacement. Each becomes [MASK], a random id or stays unchanged, independently. Features: the row
     `[CLS] x [SEP]` of L tokens, K label positions in it (ascending) and the K original ids. UniLM (arXiv 1905.03197)
-    restricts what a place may read: then `attention` and `prefix_length` say how; the labels do not depend on it. The
-    prefix ends at any place with content on both sides, each equally likely, so such a row needs two tokens.
+    restricts attention: then `attention` and `prefix_length` are stored; the labels do not depend on them. The end of
+    the prefix is uniform over the positions with content on both sides, so such a row needs two tokens.
 
-    With `frequency_exponent` e the k labels are drawn one after the other among those that are left, each with a weight
-    of 1 / count^e, where count is the token's in the corpus, 0 counting as 1 (XLM: arXiv 1901.07291 §3.3, e = 0.5).
+    With `frequency_exponent` e the k labels are drawn successively without replacement with weights 1 / count^e, where
+    count is the frequency of the token in the corpus, at least 1 (XLM: arXiv 1901.07291 §3.3, e = 0.5).
 
-    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, evenly spread over its variants, as in the likelihood
+    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, stratified over its variants, as in the likelihood
     bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
-    token. With `predict_from: previous` a model predicts the label at place i from place i - 1 (masked next-token
-    prediction: arXiv 2410.24159).
+    token. With `predict_from: previous` the model predicts the label at position i from position i - 1 (masked
+    next-token prediction: arXiv 2410.24159).
 
-    Example (mask_rate 0.5, so 2 of 4; roles unchanged, [MASK]):
+    Example (mask_rate 0.5, so 2 of 4; one unchanged, one [MASK]):
         x       It is raining .
         input   [CLS] It is [MASK] . [SEP]
         labels  1 It, 3 raining
@@ -84,17 +84,16 @@ class MaskedLM(MaskedRow):
         """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
         frequency_exponent: FrequencyExponent = 0.0
         predict_from: Literal["same", "previous"] = "same"
-        """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
+        """Position that predicts a label: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
-        """Places that a place may read (UniLM); all but `bidirectional` are stored with the row."""
+        """Attention mask (UniLM); all but `bidirectional` are stored with the row."""
         grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
-        """Grouping to read; sentence_pair: the windows of next sentence prediction without partners, for a mixture with
-        it."""
+        """Grouping to read; sentence_pair: the windows of next sentence prediction without partners, to mix the two."""
         languages: bool = False
         """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
+            """Check combinations of options."""
             super().__post_init__()
             if not self.cross_documents and self.grouping == "sentence_pair":
                 raise ValueError("cross_documents: false concerns packed rows; a window holds one document")
@@ -118,7 +117,7 @@ class MaskedLM(MaskedRow):
             self.minimum = MinimumRow(tokens=2)
 
     def budget(self, draws: Draws, maskable: Int64) -> Int64:
-        """Return the number of labels of each row; a range of rates draws it."""
+        """Return the number of labels of each row, drawn if the rate is a range."""
         rates = self.options.mask_rate
         if not isinstance(rates, RateRange):
             return super().budget(draws, maskable)
@@ -126,28 +125,28 @@ class MaskedLM(MaskedRow):
         return count_between(maskable, lowest, highest, draws.draw_stratified(self.label, RATES))
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Return flat places in `ids` of the labels, by the weights of `frequency_exponent`."""
+        """Choose the labels by the weights of `frequency_exponent`."""
         return choose_tokens(keys, ids, self.special, budget, self._mean_times)
 
     @cached_property
     def _mean_times(self) -> NDArray[np.float64] | None:
-        """Return the inverse weight of each id; only drawing needs the counts."""
+        # cached lazily: only drawing needs the token counts
         return frequency_times(self, self.options.frequency_exponent)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return the rows' weights, attention and languages, where they are declared."""
+        """Return loss weights, attention and languages of the rows, as declared."""
         languages = {"languages": scalars(samples.fixed["language"], np.uint8)} if self.options.languages else {}
         return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys), **languages}
 
     def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
-        """Return the weight of each label's loss, and what the row adds to the divisor of the sum."""
+        """Return the loss weight per label, and the row's contribution to the divisor."""
         if not isinstance(self.options.mask_rate, RateRange):
             return {}
         counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
         return {"label_weight": scalars(counts / labels, np.float32), "label_count": scalars(counts, np.uint16)}
 
     def _attention(self, samples: SampleBatch, keys: UInt64) -> Mapping[str, Ragged]:
-        """Return the mode of attention, and where its prefix ends in the framed row."""
+        """Return the attention mode, and the length of the prefix with [CLS]."""
         attention = self.options.attention
         if attention == "bidirectional":
             return {}
@@ -158,12 +157,14 @@ class MaskedLM(MaskedRow):
         return attention_columns(attention, prefix)
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Return the tokens of partners, if the windows have them."""
+        """Count the tokens of the partners of windows, which this objective does not use."""
         return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back; a label without a previous place, where it is predicted from there, is an error."""
+        """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""
         original = super().invert(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
-            raise ValueError(f"objective '{self.label}': a label at place 0 has no previous place to be predicted from")
+            raise ValueError(
+                f"objective '{self.label}': a label at position 0 has no previous position to be predicted from"
+            )
         return original

@@ -1,4 +1,4 @@
-"""MASS: one fragment of the text is masked for the encoder, and the decoder writes it."""
+"""MASS: mask a fragment of the text for the encoder; the decoder predicts it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from clozeline.seeding import SLOTS, below
 
 
 class Mass(Objective):
-    """Masked sequence to sequence of MASS (arXiv 1905.02450).
+    """Masked sequence-to-sequence pretraining of MASS (arXiv 1905.02450).
 
     One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the encoder's row
-    `[CLS] x [SEP]`. Each of its tokens draws what it becomes: [MASK], a random id or itself. The decoder predicts the
-    fragment alone, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input
-    is the token before the fragment, then the fragment shifted right, at the encoder's positions. An encoder predicts
+    `[CLS] x [SEP]`. Each of its tokens becomes [MASK], a random id or stays unchanged. The decoder predicts only the
+    fragment, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input is
+    the token before the fragment, then the fragment shifted right, at the positions of the encoder. An encoder predicts
     the fragment as labels: `label_positions`, `label_ids` [k]. With `cross_documents: false`, each document of a packed
-    row has a fragment of its own: `target_ids` holds them one after another, `target_start` has a place for each.
+    row has its own fragment: `target_ids` concatenates them, `target_start` has one position for each.
 
-    Example (mask_rate 0.5, so 3 of 6; start 3; roles all [MASK]):
+    Example (mask_rate 0.5, so 3 of 6; start 3; all become [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
         target  is chasing the
     """
@@ -54,20 +54,20 @@ class Mass(Objective):
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row, [CLS] and [SEP] included."""
         mask_rate: Rate = 0.5
-        """Share of the tokens in the fragment; 1.0 leaves a decoder alone."""
+        """Share of the tokens in the fragment; at 1.0 the decoder is a language model without input."""
         mask_share: Rate = 0.8
         """Share of the fragment's tokens that become [MASK]."""
         random_share: Rate = 0.1
-        """Share of the fragment's tokens that become a random id; the rest stays as it is."""
+        """Share of the fragment's tokens that become a random id; the rest stays unchanged."""
         edge_share: Rate = 0.0
-        """Probability that the fragment opens the row, and as much that it ends it (published: 0.2); 0 to 0.5."""
+        """Probability of a fragment at the start of the row, and of one at its end (published: 0.2); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"
         """Grouping to read."""
         cross_documents: bool = True
-        """Take one fragment of a packed row; false takes one of each document, and stores where documents start."""
+        """Mask one fragment of a packed row; false masks one in each document, and stores the document starts."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
+            """Check combinations of options."""
             if not self.cross_documents and self.grouping == "document":
                 raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             check_shares(self.mask_share, self.random_share)
@@ -85,13 +85,13 @@ class Mass(Objective):
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2)
-        # The class names the heads of both architectures, an objective those of its own.
+        # the class lists the heads of both architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         apart = not options.cross_documents
         if options.architecture == "encoder":
             self.features = (*MASKED_FEATURES, *DOCUMENT_FEATURES[:1]) if apart else MASKED_FEATURES
             return
-        # A fragment at the front is preceded by [CLS], which therefore opens the decoder's input.
+        # [CLS] precedes a fragment at the start of the row, so it is the first token of the decoder's input
         self.frame = Frame("right", self._cls)
         self.features = (
             Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
@@ -101,7 +101,7 @@ class Mass(Objective):
         )
 
     def _starts(self, drawn: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
-        """Return the index of the first token of each text's fragment, from two 32-bit words a text."""
+        # drawn [texts, 2]: 32 random bits for the start, and 32 that decide about the edges
         last = lengths - taken
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
         if self._edge_ppm:
@@ -110,14 +110,19 @@ class Mass(Objective):
         return starts
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Take one span of each row and corrupt it in place."""
+        """Choose a fragment of each row or document, and corrupt it."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        texts = self._texts(samples)
+        # starts of the texts with one fragment each: the documents of a row, or the row itself
+        texts = scalars(np.zeros(len(samples)), np.uint16)
+        if not self.options.cross_documents:
+            texts = samples.columns["document_starts"]
+        # draw the start of each fragment in its row, after [CLS]
         lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
         taken, row = count_at_rate(lengths, self._rate), rows_of(texts)
         drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
         starts = 1 + texts.values + self._starts(drawn, lengths, taken)
+        # cut the fragments out, and corrupt them
         rows = add_special_tokens(ids, self._cls, self._sep)
         inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
         in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
@@ -134,22 +139,16 @@ class Mass(Objective):
                 apart["target_document_starts"] = Ragged(target_starts, texts.offsets)
             begins = Ragged(starts.astype(np.uint16), texts.offsets)
             return {"input_ids": rows, "target_ids": fragments, "target_start": begins, **apart}
-        places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
-        positions = Ragged(places.astype(np.uint16), fragments.offsets)
-        return {"input_ids": rows, "label_positions": positions, "label_ids": fragments, **apart}
-
-    def _texts(self, samples: SampleBatch) -> Ragged:
-        """Return where the texts of each row start that have a fragment each: its documents, or the row alone."""
-        if not self.options.cross_documents:
-            return samples.columns["document_starts"]
-        return scalars(np.zeros(len(samples)), np.uint16)
+        positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
+        labels = Ragged(positions.astype(np.uint16), fragments.offsets)
+        return {"input_ids": rows, "label_positions": labels, "label_ids": fragments, **apart}
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the fragment back."""
+        """Restore the fragment."""
         if self.options.architecture == "encoder":
             return restore_labels(example)
         original, starts = example["input_ids"].copy(), example["target_start"].tolist()

@@ -1,4 +1,4 @@
-"""Mixture: one of several objectives for each sample."""
+"""Mixture: apply one of several objectives to each sample (UL2, UniLM)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row,
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
 
-_OF_ROWS: Final = frozenset({"sentence"})
-"""Heads with one label a row, in a column of its own: a row of a part without it has no such label."""
+# Heads with one label per row in a column of its own, which parts may lack.
+_ROW_HEADS: Final = frozenset({"sentence"})
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PartEntry(NamedObjective):
-    """One part. The objective's own options are beside these keys."""
+    """One part; the options of the objective are keys of the same mapping."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
-    """share of the samples, relative to the other parts"""
+    """relative share of the samples"""
 
 
 def _ul2() -> list[PartEntry]:
-    """Return the R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
+    """Return UL2's R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
     spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
              "X4": (0.5, 64.0)}  # fmt: skip
     parts = [
@@ -51,10 +51,10 @@ def _ul2() -> list[PartEntry]:
 class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
 
-    Grouping draws the part of a sample from its uid alone, cuts the sample with that part's length and stores the part
-    in the column `part`. A part draws with its own label. Parts share architecture, frame, grouping and heads; some may
-    also judge their rows as pairs (`sentence`). Features are the union; those that a part lacks are empty. The default
-    is UL2's seven parts, of equal weight.
+    The grouping draws the part of a sample from its uid, cuts the sample to the length of that part and stores the part
+    in the column `part`. The label of a part keys its draws. Parts share architecture, frame, grouping and heads; some
+    may also label sentence pairs (`sentence`). Features are the union; those that a part lacks are empty. The default
+    is UL2's seven parts with equal weights.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
         part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>
@@ -87,7 +87,7 @@ class Mixture(Objective):
         for what in ("architecture", "frame"):
             self._require_equal(what, [getattr(part, what) for part in self.parts])
         self._require_equal(
-            "heads", [tuple(head for head in part.heads if head not in _OF_ROWS) for part in self.parts]
+            "heads", [tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts]
         )
         self._require_equal("kind of loss", [_weighted(part) for part in self.parts])
         specs = [part.grouping for part in self.parts]
@@ -122,7 +122,7 @@ class Mixture(Objective):
             )
 
     def _union(self) -> tuple[Feature, ...]:
-        """Return the features of all parts, by first appearance."""
+        """Return the features of all parts, in order of first appearance."""
         features: dict[str, Feature] = {}
         for part in self.parts:
             for feature in part.features:
@@ -132,15 +132,15 @@ class Mixture(Objective):
         return tuple(features.values())
 
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
-        """Return rows of each part."""
+        """Return the row indices of each part."""
         of_part = samples.fixed["part"]
         if len(of_part) and int(of_part.max()) >= len(self.parts):
             raise ValueError(f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
                              f"{len(self.parts)}; group the samples for this mixture")  # fmt: skip
-        return [np.flatnonzero(of_part == number) for number in range(len(self.parts))]
+        return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Let each part screen its own rows."""
+        """Let each part screen its rows."""
         for part, rows in zip(self.parts, self._rows(samples), strict=True):
             chosen = rows[skips[rows] == Skip.NONE]
             if len(chosen):
@@ -148,7 +148,7 @@ class Mixture(Objective):
         return skips
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Let each part corrupt its own rows, then put them back in order."""
+        """Let each part corrupt its rows, then restore the order of the rows."""
         rows = self._rows(samples)
         pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
         for part, chosen in zip(self.parts, rows, strict=True):
@@ -165,35 +165,35 @@ class Mixture(Objective):
         return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
 
     def _part_of(self, example: Example) -> tuple[Objective, Example]:
-        """Return the part that made an example, and the example as that part makes them."""
+        """Return the part of an example, and the example with only the features of that part."""
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Frame the row as the first part does."""
+        """Add the special tokens of the first part."""
         return self.parts[0].add_special_tokens(ids)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return the original that the example's part gives."""
+        """Return the original according to the part of the example."""
         part, part_example = self._part_of(example)
         return part.original(sample, part_example)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Undo the example's part."""
+        """Restore the original by the part of the example."""
         part, part_example = self._part_of(example)
         return part.uncorrupt(part_example)
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Return what the parts leave out, each of its own rows."""
+        """Count the unused tokens of all parts."""
         pairs = zip(self.parts, self._rows(samples), strict=True)
         return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Return the number of examples of each part."""
+        """Count the examples of each part."""
         rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
         return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
 
 
 def _weighted(part: Objective) -> str:
-    """Return whether the labels of a part have weights; a batch cannot tell an absent weight from none."""
+    # a batch cannot tell rows with absent weights from rows without weights
     return "with weights" if any(feature.name == "label_weight" for feature in part.features) else "without weights"

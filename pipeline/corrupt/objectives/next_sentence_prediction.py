@@ -1,4 +1,4 @@
-"""Next sentence prediction: does the second segment follow the first, or is it from another document."""
+"""Next sentence prediction: does the second segment follow the first, or is it from another document?"""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class NextSentencePrediction(MaskedPair):
 
     A row is a window of t tokens in s sentences, with a partner of u < t tokens from another document. A is the first
     a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
-    partner (label 1), and both are cut to min(t - |A|, u) tokens: the lengths say nothing about the label. Then the
+    partner (label 1), and both are cut to min(t - |A|, u) tokens, so the lengths do not reveal the label. Then the
     pair is masked as in masked LM. Features: those of masked LM, `segment_starts` [2], `sentence_label`.
 
-    With `attention: prefix` B is all that follows A in the window, and there is nothing to predict about the pair: the
-    places of A and its frame read each other, those of B read A and what is before them (UniLM's sequence to sequence:
-    arXiv 1905.03197 §2.3). `attention` and `prefix_length` stand in the place of `sentence_label`.
+    With `attention: prefix` B is the rest of the window after A, and there is no label of the pair: the positions of A
+    attend to A, those of B to A and to earlier positions of B (UniLM's sequence-to-sequence mode: arXiv 1905.03197
+    §2.3). `attention` and `prefix_length` replace `sentence_label`.
 
-    Example (before the masks):
+    Example (before masking):
         window   It is raining . | I need an umbrella .        partner  Apples grow on trees .
         label 0  [CLS] It is raining . [SEP] I need an umbrella . [SEP]
         label 1  [CLS] It is raining . [SEP] Apples grow on trees . [SEP]
@@ -62,7 +62,7 @@ class NextSentencePrediction(MaskedPair):
         short_rate: Rate = SHORT_RATE
         """Share of windows that are shorter than a full row, by a uniform length."""
         attention: Literal["bidirectional", "prefix"] = "bidirectional"
-        """Places that a place may read; prefix: the first segment and those before it, in pairs that always follow."""
+        """Attention mask; prefix: to the first segment and to earlier positions, in pairs that always follow."""
 
     options: Options
 
@@ -74,20 +74,20 @@ class NextSentencePrediction(MaskedPair):
 
     @property
     def _has_label(self) -> bool:
-        """Return True if rows say that their segments belong together, or that they do not."""
         return self.options.attention == "bidirectional"
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the label, or how far the prefix goes."""
+        """Return the label, or attention and prefix."""
         return (_LABEL,) if self._has_label else ATTENTION_FEATURES
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Require a partner where there are labels, and text in the first sentence, which every variant holds."""
+        """Skip rows without a partner if rows have labels, and rows without text in the first sentence."""
         if self._has_label:
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]
         if not self.special.contains_any(ids.values):
             return skips
+        # every variant includes the first sentence, so it must have maskable tokens
         starts = samples.columns["sentence_starts"]
         rows = np.flatnonzero(starts.lengths >= 2)
         sizes = np.zeros(len(ids), np.int64)
@@ -96,8 +96,9 @@ class NextSentencePrediction(MaskedPair):
         return self.skip_unmaskable(skips, maskable_lengths(first, self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Draw the label and the cut; B is as long whatever the label."""
+        """Draw the label and the cut; the length of B does not depend on the label."""
         ids, partners, starts = (samples.columns[name] for name in ("ids", "partner_ids", "sentence_starts"))
+        # drawn [rows, 2]: the label, and the number of sentences in the first segment
         drawn = random_bits(keys, LABELS, 2)
         other = drawn[:, 0] >> np.uint64(63) == 1
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
@@ -106,6 +107,7 @@ class NextSentencePrediction(MaskedPair):
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
             lengths = np.stack((first, ids.lengths - first), axis=1)
             return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
+        # segments are slices of the concatenation of windows and partners
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
         return Pairs(
@@ -116,11 +118,7 @@ class NextSentencePrediction(MaskedPair):
         )
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return the window's beginning and, by the label, what follows it or the partner.
-
-        Raises:
-            ValueError: the first segment does not end with a sentence.
-        """
+        """Return the start of the window and, by the label, its continuation or the partner."""
         cut = int(example["segment_starts"][1]) - 2
         if cut not in sample["sentence_starts"][1:]:
             raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
@@ -132,6 +130,6 @@ class NextSentencePrediction(MaskedPair):
         return self.add_special_tokens_to_pair(sample["ids"][:cut], other[:size])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Return the tokens of windows and partners that no segment holds."""
-        given = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
-        return given - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)
+        """Count the tokens of windows and partners that are in no segment."""
+        total = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
+        return total - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)

@@ -1,4 +1,4 @@
-"""Permuted language modelling: predict some tokens in a random order, each from the context and those before it."""
+"""Permuted language modeling: predict some tokens of a row in a random order (XLNet)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from clozeline.seeding import ORDERS
 
 
 class PermutedLM(SingleRow):
-    """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorisation order.
+    """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorization order.
 
     k = max(1, round half up of prediction_rate x m) of the m content tokens that are not special are predicted, in a
     uniformly random order. They are single tokens, or spans of 1..max_span_length tokens whose lengths l have weights
-    1 / l. The last span is cut so that k tokens are taken; spans lie in distinct gaps between the other tokens. The row
-    itself does not change. Features: `input_ids` [L] and `prediction_order` [K], places in the order of prediction.
-    Place r of the order has rank r + 1, all other places have rank 0. The content stream at i reads j if rank[j] <=
-    rank[i], the query stream if rank[j] < rank[i]. In the frame `xlnet` the row is `x [SEP] [CLS]`, padded on the left.
+    1 / l. The last span is cut so that k tokens are predicted; spans lie in distinct gaps between the other tokens. The
+    row itself does not change. Features: `input_ids` [L] and `prediction_order` [K], positions in the order of
+    prediction. Entry r of the order has rank r + 1, all other positions have rank 0. The content stream at i attends to
+    j if rank[j] <= rank[i], the query stream if rank[j] < rank[i]. With `frame: xlnet` the row is `x [SEP] [CLS]`,
+    padded on the left.
 
     Example (prediction_rate 0.5, so 2 of 4; order 3, 1):
         input   [CLS] The kitten is here [SEP]
@@ -60,7 +61,7 @@ class PermutedLM(SingleRow):
         frame: Literal["bert", "xlnet"] = "bert"
         """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
         unit: Literal["span", "token"] = "span"
-        """Unit that is drawn: spans of neighbouring tokens, or each token by itself."""
+        """Unit that is drawn: spans of adjacent tokens, or single tokens."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 5
         """Tokens in the longest span; a length l has the weight 1 / l."""
 
@@ -83,32 +84,33 @@ class PermutedLM(SingleRow):
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
-        wanted = count_at_rate(sizes, self._rate)
-        chosen = self._spans(keys, sizes, wanted) if self.options.unit == "span" else choose(keys, sizes, wanted)
-        places = chosen.values + np.repeat(first[:-1], wanted)
+        counts = count_at_rate(sizes, self._rate)
+        chosen = self._choose_spans(keys, sizes, counts) if self.options.unit == "span" else choose(keys, sizes, counts)
+        # from indices among the maskable tokens of a row to positions in the row
+        flat_positions = chosen.values + np.repeat(first[:-1], counts)
         if maskable is not None:
-            places = maskable[places]
+            flat_positions = maskable[flat_positions]
         head = 0 if self.options.frame == "xlnet" else 1
-        positions = (places - np.repeat(ids.offsets[:-1] - head, wanted)).astype(np.uint16)
+        positions = (flat_positions - np.repeat(ids.offsets[:-1] - head, counts)).astype(np.uint16)
         if self.options.order == "random":
-            order = permute(keys, wanted, ORDERS)
-            positions = positions.take(order.values + np.repeat(order.offsets[:-1], wanted))
+            order = permute(keys, counts, ORDERS)
+            positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
         columns = {
             "input_ids": self.add_special_tokens_to_rows(ids),
             "prediction_order": Ragged(positions, chosen.offsets),
         }
         return {**columns, **self.document_starts(samples, head)}
 
-    def _spans(self, keys: UInt64, sizes: Int64, wanted: Int64) -> Ragged:
-        """Draw spans among the maskable tokens of each row; return their places, ascending."""
-        drawn = draw_lengths(keys, wanted, self._thresholds, 16 + wanted // 2)
-        lengths = limit_spans(drawn, sizes - wanted + 1)
-        gaps = choose_gaps(keys, sizes - wanted, lengths.lengths)
+    def _choose_spans(self, keys: UInt64, sizes: Int64, counts: Int64) -> Ragged:
+        """Draw spans of `counts[i]` tokens among the maskable tokens of each row; return their indices, ascending."""
+        drawn = draw_lengths(keys, counts, self._thresholds, 16 + counts // 2)
+        lengths = limit_spans(drawn, sizes - counts + 1)
+        gaps = choose_gaps(keys, sizes - counts, lengths.lengths)
         starts = gaps.values + exclusive_cumsum(lengths.values, lengths.offsets)
-        return Ragged(span_positions(starts, lengths.values), offsets_of(wanted))
+        return Ragged(span_positions(starts, lengths.values), offsets_of(counts))
 
     def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
-        """Frame every row."""
+        """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`, for every row."""
         if self.options.frame == "bert":
             return super().add_special_tokens_to_rows(ids)
         return add_special_tokens(add_special_tokens(ids, None, self._sep), None, self._cls)
@@ -120,28 +122,18 @@ class PermutedLM(SingleRow):
         return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return the row as it is.
-
-        Raises:
-            ValueError: the order names a place twice, or one outside the text.
-        """
+        """Return the row, after checking that the order lists distinct positions of text."""
         row, order = example["input_ids"], example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
         if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
-            raise ValueError(f"objective '{self.label}': {order.tolist()} is not an order of places of text")
+            raise ValueError(f"objective '{self.label}': {order.tolist()} is not an order of positions of text")
         return row.copy()
 
 
 def prediction_ranks(order: NDArray[Any], length: int) -> Int64:
-    """Return the rank of each place of a row: 0 for context, r + 1 for the r-th predicted.
-
-    Query row i reads j where rank[j] < rank[i], content row i where rank[j] <= rank[i].
-
-    Raises:
-        ValueError: a place lies outside the row.
-    """
+    """Return the rank of each position of a row: 0 for context, r + 1 for entry r of the prediction order."""
     if len(order) and int(order.max()) >= length:
-        raise ValueError(f"prediction_order names place {int(order.max())} of a row of {length} tokens")
+        raise ValueError(f"prediction_order names position {int(order.max())} of a row of {length} tokens")
     ranks = np.zeros(length, dtype=np.int64)
     ranks[order] = 1 + np.arange(len(order))
     return ranks

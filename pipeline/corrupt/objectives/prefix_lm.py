@@ -1,4 +1,4 @@
-"""Prefix language modelling: continue a text whose beginning may be read in both directions."""
+"""Prefix language modeling: continue a text whose prefix has bidirectional attention."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PrefixLM(Objective):
     """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
 
     A row of n tokens is cut once, at p. Every cut with at least `min_prefix_length` tokens before it and
-    `min_target_length` after it is equally likely. For a decoder the row stays whole, `x </s>`, and `prefix_length`
-    says how many tokens are read in both directions and bear no loss. For an encoder-decoder, `input_ids` [p + 1] and
-    `target_ids` [n - p + 1] are the two parts, each with `</s>`.
+    `min_target_length` after it is equally likely. For a decoder the row stays in one piece, `x </s>`, and
+    `prefix_length` is the number of tokens with bidirectional attention and without loss. For an encoder-decoder,
+    `input_ids` [p + 1] and `target_ids` [n - p + 1] are the two parts, each with `</s>`.
 
     Example (p = 4):
         x       The puppies are frolicking outside the house .
@@ -49,13 +49,13 @@ class PrefixLM(Objective):
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
-        """Tokens in a full row of a decoder; most tokens of either side of an encoder-decoder; frame included."""
+        """Tokens in a full decoder row, or at most on each side of an encoder-decoder, special tokens included."""
         min_prefix_length: Annotated[int, Field(ge=1)] = 1
-        """Fewest content tokens before the cut."""
+        """Minimum number of content tokens before the cut."""
         min_target_length: Annotated[int, Field(ge=1)] = 1
-        """Fewest content tokens after the cut."""
+        """Minimum number of content tokens after the cut."""
         suffix_rate: Rate | None = None
-        """Mean share of the target (UL2: 0.25): its length is uniform in 1 .. 2 x rate x n - 1; none: every cut."""
+        """Mean share of the target (UL2: 0.25), whose length is uniform in 1 .. 2 x rate x n - 1; none: all cuts."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the row or input (UL2: S)."""
         grouping: Literal["packed", "document"] = "packed"
@@ -68,7 +68,7 @@ class PrefixLM(Objective):
         """Special token that opens the decoder's input of an encoder-decoder."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
+            """Check combinations of options."""
             if self.suffix_rate == 0:
                 raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
@@ -99,7 +99,7 @@ class PrefixLM(Objective):
         self.features = (inputs, other) if options.cross_documents else (inputs, other, starts)
 
     def _longest_row(self) -> int:
-        """Return the content tokens of a full row: with every cut, each side fits `max_length`."""
+        """Return the content tokens of a full row, of which each side fits `max_length` at every cut."""
         options = self.options
         head = self._mode is not None
         if options.architecture == "decoder":
@@ -112,26 +112,27 @@ class PrefixLM(Objective):
         return int(lengths[fits][-1]) if fits.any() else 0
 
     def _longest_target(self, lengths: Int64) -> Int64:
-        """Return the most content tokens after the cut."""
+        """Return the maximum number of content tokens after the cut."""
         limit = lengths - self.options.min_prefix_length
         if self._suffix_ppm is None:
             return limit
         return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
 
     def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
-        """Draw the content tokens before the cut of rows of `lengths` tokens."""
+        """Draw the number of content tokens before the cut of rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
-        word = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         choices = longest - self.options.min_target_length + 1
-        return lengths - longest + below(word, choices.astype(np.uint64))
+        return lengths - longest + below(drawn, choices.astype(np.uint64))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Frame the rows; cut them where the model has two sides."""
+        """Add special tokens; cut the rows for an encoder-decoder."""
         ids = samples.columns["ids"]
         rows = add_special_tokens(ids, self._mode, self._eos)
         head = 0 if self._mode is None else 1
         prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
         if self.options.architecture == "encoder_decoder":
+            # one more token of input, overwritten by `</s>`
             inputs = Ragged(segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1))
             inputs.values[inputs.offsets[1:] - 1] = self._eos
             rest = rows.lengths - prefixes
@@ -147,7 +148,7 @@ class PrefixLM(Objective):
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return both parts, laid end to end."""
+        """Concatenate both parts."""
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":

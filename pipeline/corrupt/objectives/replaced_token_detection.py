@@ -1,4 +1,4 @@
-"""Replaced-token detection: tell which tokens of a row are not the original ones."""
+"""Replaced-token detection: predict which tokens of a row were replaced (ELECTRA)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clozeline.seeding import ORDERS, ROLES, below
 _LOW = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],
-    Field(description="Tokens in place of the selected ones: [MASK] for a generator in training, or drawn here."),
+    Field(description="Tokens instead of the selected ones: [MASK] for a generator in training, or drawn here."),
 ]
 GeneratorShare: TypeAlias = Annotated[
     Rate, Field(description="Share of a generator's labels that become [MASK] (ELECTRA's code: 0.85); the rest stays.")
@@ -36,10 +36,10 @@ class ReplacedTokenDetection(MaskedRow):
     k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are selected, as in masked
     LM. With a generator, all of them become [MASK], which the generator learns to predict. In training its samples
     replace them for the discriminator, whose label is whether a token differs from the original. Without a generator
-    the replacements are drawn here. The label of place i is then whether `input_ids` differs from `label_ids`, 0 where
-    nothing was selected. `uniform` draws from all ids that are not special. `unigram` draws by the corpus's counts, 0
-    counting as 1. `shuffle` permutes the selected tokens, never to their own order; a single one is replaced uniformly.
-    Features: those of masked LM.
+    the replacements are drawn here. The label at a selected position is then whether `input_ids` differs from
+    `label_ids`, and 0 elsewhere. `uniform` draws from all ids that are not special, `unigram` by their counts in the
+    corpus, at least 1. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced
+    uniformly. Features: those of masked LM.
 
     Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
         x       the chef cooked the meal
@@ -61,7 +61,7 @@ class ReplacedTokenDetection(MaskedRow):
         max_labels: MaxLabels = None
 
         def __post_init__(self) -> None:
-            """Refuse shares of [MASK] without a generator, which alone reads them."""
+            """Check that `mask_share` is set with a generator only."""
             super().__post_init__()
             if self.replacement != "generator" and self.mask_share != 1:
                 raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")
@@ -71,13 +71,13 @@ class ReplacedTokenDetection(MaskedRow):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         if options.replacement != "generator":
-            # The class names the heads of all kinds, an objective those of its own: masked_lm is the generator's.
+            # the class lists the heads of all replacements; masked_lm is the head of the generator
             self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
 
-    def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
-        """Return [MASK], or the replacements."""
+    def replacement_ids(self, keys: UInt64, original: Ragged, flat_positions: Ragged) -> NDArray[Any]:
+        """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
-            return super().replacement_ids(keys, original, places)
+            return super().replacement_ids(keys, original, flat_positions)
         if self.options.replacement == "unigram":
             return self._draw_by_frequency(keys, original)
         if self.options.replacement == "shuffle":
@@ -89,22 +89,23 @@ class ReplacedTokenDetection(MaskedRow):
         return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
 
     def _draw_by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._law)
+        index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._unigram_table)
         return self.vocabulary.replaceable[index].astype(original.values.dtype)
 
     def _shuffle(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
         counts = original.lengths
         order = reorder(keys, counts, ORDERS)
         result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
+        # rows with a single selected token: a uniform replacement
         alone = np.flatnonzero(counts == 1)
-        word = draw(keys[alone], ROLES, counts[alone]) & _LOW
+        drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW
         replaceable = self.vocabulary.replaceable
-        result[original.offsets[alone]] = replaceable[below(word, len(replaceable))]
+        result[original.offsets[alone]] = replaceable[below(drawn, len(replaceable))]
         return result
 
     @cached_property
-    def _law(self) -> tuple[UInt64, Int64]:
-        """Return the table of the unigram law, and its guide; only drawing needs the counts."""
+    def _unigram_table(self) -> tuple[UInt64, Int64]:
+        # cached lazily: only drawing needs the token counts
         counts = self.vocabulary.token_counts
         if counts is None:
             raise self.refuse_options(

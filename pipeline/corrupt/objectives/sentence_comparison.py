@@ -1,4 +1,4 @@
-"""Sentence comparison: two texts, encoded apart, that belong together; the other rows of a group are the negatives."""
+"""Sentence comparison: positive pairs of texts for contrastive learning with in-batch negatives (SimCSE)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from clozeline.seeding import CROPS, LABELS, below, random_bits
 class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
 
-    `adjacent`: two neighbouring sentences, the first uniform in 0..s - 2, each cut at its end to fit; `crop`: two spans
-    of half of the row, each with a uniform start; `same`: the row twice, which dropout tells apart. No label is stored.
-    Features: `input_ids` and `input_ids_b`, each framed `[CLS] x [SEP]`.
+    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit; `crop`: two spans of half
+    of the row, each with a uniform start; `same`: the row twice, which dropout distinguishes. No label is stored.
+    Features: `input_ids` and `input_ids_b`, each `[CLS] x [SEP]`.
 
     Example (adjacent):
         x   It is raining . | I need an umbrella .
@@ -46,7 +46,7 @@ class SentenceComparison(Objective):
         """Parameters of sentence comparison."""
 
         mode: Literal["adjacent", "crop", "same"] = "adjacent"
-        """Way to make a positive pair."""
+        """How a positive pair is made."""
         max_length: Annotated[int, Field(ge=3)] = 64
         """Most tokens of each text, [CLS] and [SEP] included."""
 
@@ -65,24 +65,25 @@ class SentenceComparison(Objective):
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Choose two stretches of each row."""
+        """Choose two spans of each row."""
         ids = samples.columns["ids"]
         starts, lengths = getattr(self, f"_{self.options.mode}")(samples, draws.keys(self.label))
         sides = [
             Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
             for side in (0, 1)
         ]
-        framed_sides = (add_special_tokens(side, self._cls, self._sep) for side in sides)
-        return dict(zip(("input_ids", "input_ids_b"), framed_sides, strict=True))
+        rows = (add_special_tokens(side, self._cls, self._sep) for side in sides)
+        return dict(zip(("input_ids", "input_ids_b"), rows, strict=True))
 
     def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
         starts, ends = samples.columns["sentence_starts"], samples.columns["ids"].lengths
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
-        places = np.append(starts.values.astype(np.int64), 0)
-        next_start = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
-        begins = np.stack((places[first], places[first + 1]))
-        lengths = np.stack((places[first + 1] - places[first], next_start - places[first + 1]))
+        # start of the first sentence, of the second, and of the one after it (or the end of the row)
+        values = np.append(starts.values.astype(np.int64), 0)
+        third = np.where(first + 2 < starts.offsets[1:], values[np.minimum(first + 2, len(starts.values))], ends)
+        begins = np.stack((values[first], values[first + 1]))
+        lengths = np.stack((values[first + 1] - values[first], third - values[first + 1]))
         return begins, np.minimum(lengths, self._limit)
 
     def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
@@ -101,11 +102,7 @@ class SentenceComparison(Objective):
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return both texts of `adjacent` in one row, `[CLS] a [SEP] b [SEP]`, or the row of `same`.
-
-        Raises:
-            ValueError: a frame is missing, the two texts of `same` differ, or crops are asked for.
-        """
+        """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`; crops cannot be undone."""
         first, second = example["input_ids"], example["input_ids_b"]
         for side in (first, second):
             if len(side) < 3 or (int(side[0]), int(side[-1])) != (self._cls, self._sep):
@@ -117,18 +114,18 @@ class SentenceComparison(Objective):
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return the row, or the adjacent sentences that the example holds (else the first two)."""
+        """Return the row, or the adjacent sentences of the example (if there are none, the first two)."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":
             return self.add_special_tokens(ids)
         sentences = np.split(ids, sample["sentence_starts"][1:])
         cut = [self.add_special_tokens(sentence[: self._limit]) for sentence in sentences]
-        pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
+        pairs = [np.concatenate((first, second[1:])) for first, second in pairwise(cut)]
         restored = self.uncorrupt(example)
         return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Return the tokens of other sentences, and those that were cut."""
+        """Count the tokens of other sentences, and truncated tokens."""
         if self.options.mode != "adjacent":
             return 0
         used = sum(len(column.values) - 2 * len(column) for column in examples.columns.values())

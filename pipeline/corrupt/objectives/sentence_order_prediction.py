@@ -1,4 +1,4 @@
-"""Sentence order prediction: are two consecutive segments in their order, or swapped."""
+"""Sentence order prediction: are two consecutive segments in order, or swapped?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SentenceOrderPrediction(MaskedPair):
     `max_span_length` words, with weights 1 / length. Features: those of masked LM, `segment_starts` [2],
     `sentence_label`.
 
-    Example (before the masks):
+    Example (before masking):
         window   It is raining . | I need an umbrella .
         label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
     """
@@ -66,7 +66,7 @@ class SentenceOrderPrediction(MaskedPair):
         return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip windows of specials only."""
+        """Skip windows that hold only special tokens."""
         return self.skip_unmaskable(skips, maskable_lengths(samples.columns["ids"], self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
@@ -82,7 +82,7 @@ class SentenceOrderPrediction(MaskedPair):
         return Pairs((ids.values,), begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Return spans of whole words; [SEP] parts the words of the segments."""
+        """Choose spans of whole words, which end at [SEP]."""
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
         words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
@@ -90,18 +90,14 @@ class SentenceOrderPrediction(MaskedPair):
         return positions_of_words(words, taken, rows)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back, and the segments in order."""
+        """Restore the original tokens at the labels, and the order of the segments."""
         first, second = self.segments_of(super().invert(example), example)
         if example["sentence_label"][0]:
             first, second = second, first
         return self.add_special_tokens_to_pair(first, second)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return the window, cut where the example is.
-
-        Raises:
-            ValueError: no sentence starts there.
-        """
+        """Return the window, cut like the example."""
         ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
         cut = len(ids) - first if example["sentence_label"][0] else first
         if cut not in sample["sentence_starts"][1:]:

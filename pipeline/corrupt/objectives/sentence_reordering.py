@@ -1,4 +1,4 @@
-"""Sentence reordering: put shuffled sentences back in order."""
+"""Sentence reordering: shuffle the sentences of a row; the model restores their order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from clozeline.seeding import ORDERS
 class SentenceReordering(DenoisingPair):
     """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
 
-    Sentences come from `sentence_starts`, never from a full stop; one that was cut at a row's border counts. A row of
-    one sentence is skipped, or passes through in a composition. With `cross_documents: false`, sentences keep to their
-    document: the order drawn for the row is sorted by document, which leaves that within each uniform. Features:
-    `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]),
-    `sentence_starts` [s] of the target.
+    Sentences are defined by `sentence_starts`, including those cut at the end of a row. A row of one sentence is
+    skipped, or unchanged in a composition. With `cross_documents: false`, sentences stay in their document: the order
+    drawn for the row is stably sorted by document, which is uniform within each. Features: `input_ids` [n + 2],
+    `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]), `sentence_starts` [s] of
+    the target.
 
-    Example (order 1, 0; frames left out):
+    Example (order 1, 0; without special tokens):
         target  Hard work leads to success . Success brings happiness .
         input   Success brings happiness . Hard work leads to success .
     """
@@ -50,7 +50,7 @@ class SentenceReordering(DenoisingPair):
 
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 1.0
-        """Share of a row's sentences that change places, at least two."""
+        """Share of sentences that are moved, at least two."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -59,11 +59,12 @@ class SentenceReordering(DenoisingPair):
             raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Gather one segment a sentence, in the drawn order."""
+        """Draw an order of the sentences of each row, and gather them in it."""
         ids, starts = text.ids, text.sentence_starts
-        order = self._orders(draws.keys(self.label), starts.lengths)
+        order = self._draw_orders(draws.keys(self.label), starts.lengths)
         if text.document_starts is not None:
-            order = _by_document(order, starts, text.document_starts)
+            order = _sort_by_document(order, starts, text.document_starts)
+        # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
@@ -71,48 +72,49 @@ class SentenceReordering(DenoisingPair):
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return where the moved sentences start: after the sentences that precede them now."""
+        """Return the starts of the moved sentences."""
         order, starts = noise["sentence_order"], text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
         return Ragged(exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
 
-    def _orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
+    def _draw_orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
         if self._rate == 1_000_000:
             return reorder(keys, sentences, ORDERS)
+        # reorder a subset among itself, the rest keeps its index
         moving = np.minimum(sentences, np.maximum(2, count_at_rate(sentences, self._rate)))
         chosen = choose(keys, sentences, moving)
         among = reorder(keys, moving, ORDERS)
         offsets = offsets_of(sentences)
         order = Ragged(list_indices(sentences).astype(np.uint16), offsets)
-        places = chosen.values + np.repeat(offsets[:-1], moving)
-        order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+        flat_positions = chosen.values + np.repeat(offsets[:-1], moving)
+        order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Return the number of rows of one sentence."""
+        """Count the rows of one sentence."""
         return int((noise["sentence_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Put each sentence back where it started."""
+        """Move each sentence back."""
         order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):
             raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")
         original = np.empty_like(content)
-        place = 0
+        first = 0
         for sentence in order.tolist():
             size = int(sizes[sentence])
-            original[starts[sentence] : starts[sentence] + size] = content[place : place + size]
-            place += size
+            original[starts[sentence] : starts[sentence] + size] = content[first : first + size]
+            first += size
         return original
 
 
-def _by_document(order: Ragged, starts: Ragged, documents: Ragged) -> Ragged:
-    """Return the sentences of a row's documents one after another, those of each in their order of before."""
+def _sort_by_document(order: Ragged, starts: Ragged, documents: Ragged) -> Ragged:
+    """Sort the sentences of each row by document, stably."""
     row, first = rows_of(order), starts.offsets[:-1]
-    # Places of up to 2**16 tokens a row: sentences and documents of all rows compare as numbers.
-    places, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, documents))
-    document = np.searchsorted(bounds, places[order.values + first[row]], side="right")
+    # positions that ascend over all rows, of up to 2**16 tokens each
+    flat_positions, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, documents))
+    document = np.searchsorted(bounds, flat_positions[order.values + first[row]], side="right")
     return Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)

@@ -1,4 +1,4 @@
-"""Span masking with the span boundary objective: each hidden token is predicted from the two tokens around its span."""
+"""Span masking with the span boundary objective: predict masked tokens from the two tokens around their span."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _SPAN_FEATURES: Final = (
 class SpanBoundary(MaskedRow):
     """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
 
-    The budget is that of masked LM. Spans start at words in random order and grow to the right, over a number of words
-    from the geometric law, renormalised on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends
-    early where the next word is taken, is parted by a special token or exceeds the budget. In the end no remaining word
-    fits the budget. Spans that touch are one span, whose first token draws its role. Features: those of masked LM,
-    `span_starts` and `span_lengths` [S]. Every span has a neighbour on both sides, at least [CLS] or [SEP].
+    The budget is that of masked LM. Spans start at words in random order and grow to the right; the number of words is
+    geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends early if the
+    next word is masked already, follows a special token or exceeds the budget. Masking ends when no remaining word fits
+    the budget. Adjacent spans are one span, which is masked by the draw of its first token. Features: those of masked
+    LM, `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least [CLS] or [SEP].
 
-    Example (a budget of 3 and one span; roles [MASK]):
+    Example (a budget of 3 and one span, all [MASK]):
         x       an American football game was played
         input   [CLS] an [MASK] [MASK] [MASK] was played [SEP]
         labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
@@ -59,11 +59,11 @@ class SpanBoundary(MaskedRow):
         RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
         separator: Separator = "none"
         geometric_p: Rate = 0.2
-        """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths in words, above 0 and at most 1."""
+        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words, above 0, at most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words in the longest span."""
         role_unit: Literal["token", "span"] = "span"
-        """Unit that draws one role: each token, or each span for all its tokens (SpanBERT)."""
+        """Unit that becomes [MASK], random or unchanged together: a token, or a span (SpanBERT)."""
 
     options: Options
 
@@ -74,26 +74,26 @@ class SpanBoundary(MaskedRow):
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Return tokens of spans of whole words."""
+        """Choose the tokens of spans of whole words."""
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens), self._thresholds)
         return positions_of_words(words, taken, ids)
 
-    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
-        """Return the first token of the span."""
-        return unit_starts(run_starts(places.values)) if self.options.role_unit == "span" else None
+    def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
+        """Return the first token of each span."""
+        return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return the maximal runs of labels; frames part the rows."""
+        """Return the maximal runs of labels."""
         positions, rows = columns["label_positions"], columns["input_ids"]
-        places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
-        first = np.flatnonzero(run_starts(places))
-        lengths = np.diff(first, append=len(places)).astype(np.uint16)
+        flat_positions = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
+        first = np.flatnonzero(run_starts(flat_positions))
+        lengths = np.diff(first, append=len(flat_positions)).astype(np.uint16)
         offsets = np.searchsorted(first, positions.offsets)
         return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put the labels back; spans that are not their runs are an error."""
+        """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
         starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
         original = super().invert(example)
         fits = len(starts) == len(lengths)

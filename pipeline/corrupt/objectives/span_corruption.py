@@ -1,4 +1,4 @@
-"""Span corruption: T5's sentinels for spans of noise."""
+"""Span corruption: replace spans with sentinels; the target lists the spans (T5)."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from clozeline.seeding import SLOTS
 
 
 class SpanCorruption(Objective):
-    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each span of noise becomes a sentinel, the target lists them.
+    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each noise span becomes a sentinel, the target lists the spans.
 
     Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
-    mean_noise_span_length spans. Their lengths are a uniform composition of k. Each span has a gap between the n - k
-    kept tokens to itself, so spans never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
-    decoder, `input_ids` holds both and `prefix_length` says where the target starts; with `attention: causal`, the
-    target's tokens are labels instead, and no token reads a later one. With `cross_documents: false`, a span ends with
-    its document: of one that would cross a boundary only the longest part is noise. `document_starts` and
-    `target_document_starts` say what is of which document; the mode token is of the first, `</s>` of the last.
+    mean_noise_span_length spans. Their lengths are a uniform composition of k. Spans lie in distinct gaps between the
+    n - k kept tokens, so they never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
+    decoder, `input_ids` is the concatenation and `prefix_length` the start of the target; with `attention: causal`, the
+    tokens of the target are labels instead, and attention is causal. With `cross_documents: false`, spans stay inside
+    documents: of a span that would cross a boundary only the longest part is noise. `document_starts` and
+    `target_document_starts` are stored; the first document includes the mode token, the last one `</s>`.
 
     Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
@@ -63,32 +63,32 @@ class SpanCorruption(Objective):
 
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
-        """`decoder` joins input and target in one row."""
+        """`decoder` concatenates input and target in one row."""
         attention: Literal["prefix", "causal"] = "prefix"
-        """Attention of a decoder in its input: `prefix` in both directions, `causal` from left to right."""
+        """Attention of a decoder in its input: `prefix` bidirectional, `causal` left-to-right."""
         noise_density: Rate = 0.15
         """Share of tokens that are noise."""
         mean_noise_span_length: MeanLength = 3.0
         """Mean length of a span in tokens."""
         input_length: Annotated[int, Field(ge=3)] = 512
-        """Tokens in a full input, frame included."""
+        """Tokens in a full input, special tokens included."""
         target_length: Annotated[int, Field(ge=3)] | None = None
-        """Most tokens in a target; none: what input_length gives."""
+        """Most tokens in a target; none: as input_length allows."""
         final_sentinel: bool = False
-        """Close the target with one more sentinel, as in the paper's figure; the released T5 data do not."""
+        """End the target with one more sentinel, as in the paper's figure, unlike the released T5 data."""
         placement: Literal["uniform", "t5"] = "uniform"
-        """`uniform`: all placings equally likely; `t5`: the published law, which begins with text, ends with noise."""
+        """`uniform`: all arrangements equally likely; `t5`: as published, rows start with text and end with noise."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the input (UL2)."""
         grouping: Literal["packed", "document"] = "packed"
         """Grouping to read."""
         cross_documents: bool = True
-        """Let spans and attention cross documents in packed rows; false stores where documents start in both texts."""
+        """Let spans and attention cross documents in packed rows; false stores the document starts of both texts."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
-        """Special token that opens the decoder's input; added when batches are built, never stored."""
+        """First token of the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
+            """Check combinations of options."""
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
             if self.attention == "causal" and self.architecture != "decoder":
@@ -118,20 +118,20 @@ class SpanCorruption(Objective):
         self.features = pair if options.architecture == "encoder_decoder" else joined
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Return noise tokens and spans of rows of `lengths` content tokens."""
+        """Return the number of noise tokens and of spans of rows of `lengths` content tokens."""
         noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         kept = lengths - noise
         room = kept if self.options.placement == "t5" else kept + 1
         return noise, span_count(noise, self._mean, room)
 
     def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Return tokens of input and target, frames included, for rows of `lengths` content tokens."""
+        """Return the tokens of input and target, special tokens included, for rows of `lengths` content tokens."""
         noise, marks = self.plan(lengths)
         inputs = lengths - noise + marks + 1 + (self._mode is not None)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
-        """Return the largest n whose input and target fit; both grow with n by at most one token a step."""
+        """Return the largest n whose input and target fit; neither shrinks as n grows."""
         lengths = np.arange(2, LONGEST_ROW + 1)
         inputs, targets = self.sizes(lengths)
         fits = inputs <= self.options.input_length
@@ -147,24 +147,25 @@ class SpanCorruption(Objective):
         return int(lengths[np.argmin(fits) - 1])
 
     def _check_capacity(self) -> None:
-        """Check that the sentinels of the fullest row exist; a shorter row never needs more."""
+        """Check that there are enough sentinels for a full row; shorter rows never need more."""
         marks = int(self.plan(np.array([self.content_length]))[1][0])
-        wanted = marks + self.options.final_sentinel
-        if wanted > len(self._sentinels):
+        needed = marks + self.options.final_sentinel
+        if needed > len(self._sentinels):
             raise self.refuse_options(
-                f"a row of {self.content_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer "
+                f"a row of {self.content_length} tokens has {marks} spans and needs {needed} sentinels, the tokenizer "
                 f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
                 f"{ADD_SPECIALS}"
             )
-        special = self.vocabulary.special[self._sentinels[:wanted]]
-        if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():
+        special = self.vocabulary.special[self._sentinels[:needed]]
+        if len(set(self._sentinels[:needed].tolist())) < needed or not special.all():
             raise self.refuse_options("sentinels must be distinct special ids")
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Plan the spans, then insert sentinels into what is kept and into what is taken."""
+        """Draw the spans, then insert sentinels into the kept tokens and into the noise."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
+        # spans: start in the row (ragged), size (flat), and flat start
+        starts, sizes = self._draw_spans(draws.keys(self.label), ids.lengths)
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
         if not self.options.cross_documents:
@@ -172,29 +173,31 @@ class SpanCorruption(Objective):
             bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
             begins, sizes = clip_to_documents(begins, sizes, bounds)
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
-            columns = self._documents(documents, *count_noise_before(documents, starts, sizes))
+            columns = self._document_columns(documents, *count_noise_before(documents, starts, sizes))
+        # split the tokens into kept and noise, and insert one sentinel per span into both
         noise = span_mask(len(values), begins - ids.offsets[0], sizes)
         sentinels = self._sentinels[list_indices(starts.lengths)]
         inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
         targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
+        # a decoder reads input and target in one row
         joined = _concatenate_rows(inputs, targets)
         if self.options.attention == "prefix":
             return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
-        places = np.repeat(inputs.lengths, targets.lengths) + list_indices(targets.lengths)
-        positions = Ragged(places.astype(np.uint16), targets.offsets)
-        return {"input_ids": joined, "label_positions": positions, "label_ids": targets}
+        positions = np.repeat(inputs.lengths, targets.lengths) + list_indices(targets.lengths)
+        labels = Ragged(positions.astype(np.uint16), targets.offsets)
+        return {"input_ids": joined, "label_positions": labels, "label_ids": targets}
 
-    def _documents(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
-        """Return where documents start in input and target, from the spans before them and their tokens."""
+    def _document_columns(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
+        """Return the document starts in input and target, from the number of spans and noise tokens before them."""
         inputs = Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
         targets = Ragged((tokens + spans).astype(np.uint16), documents.offsets)
         head = int(self._mode is not None)
         return {"document_starts": shift_starts(inputs, head), "target_document_starts": targets}
 
-    def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
-        """Draw the start of each span in its row, ascending, and its length."""
+    def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
+        """Draw the start of each span in its row, ascending, and its size."""
         noise, marks = self.plan(lengths)
         sizes = compose(keys, noise, marks)
         if self.options.placement == "uniform":
@@ -210,31 +213,35 @@ class SpanCorruption(Objective):
         head = 0 if self._mode is None else 1
         taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(lengths - taken + marks + 1 + head)
+        # a sentinel moves left by the noise before its span, and right by the sentinels before it
         within_row = starts.values - exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)
-        places = [within_row + offsets[rows] + head, offsets[1:] - 1]
+        flat_positions = [within_row + offsets[rows] + head, offsets[1:] - 1]
         values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
         if self._mode is not None:
-            places.append(offsets[:-1])
+            flat_positions.append(offsets[:-1])
             values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
-        return Ragged(insert_at(kept, np.concatenate(places), np.concatenate(values)), offsets)
+        return Ragged(insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets)
 
     def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
         rows, marks = rows_of(starts), starts.lengths
         per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
-        places = [exclusive_cumsum(sizes, starts.offsets) + list_indices(marks) + offsets[rows], offsets[1:] - 1]
+        flat_positions = [
+            exclusive_cumsum(sizes, starts.offsets) + list_indices(marks) + offsets[rows],
+            offsets[1:] - 1,
+        ]
         values = [sentinels, np.full(len(marks), self._eos, dtype=taken.dtype)]
         if self.options.final_sentinel:
-            places.append(offsets[1:] - 2)
+            flat_positions.append(offsets[1:] - 2)
             values.append(self._sentinels[marks])
-        return Ragged(insert_at(taken, np.concatenate(places), np.concatenate(values)), offsets)
+        return Ragged(insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets)
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Put each sentinel's span back; a target that repeats, lacks or adds a sentinel is an error."""
+        """Replace each sentinel with its span; both texts must have the expected sentinels."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
             prefix = int(example["prefix_length" if self.options.attention == "prefix" else "label_positions"][0])
@@ -244,6 +251,7 @@ class SpanCorruption(Objective):
         for name, ids in (("input", inputs), ("target", targets)):
             if len(ids) == 0 or ids[-1] != self._eos:
                 raise ValueError(f"objective '{self.label}': the {name} does not end with </s>")
+        # split input and target at the sentinels, and interleave the pieces
         content = inputs[0 if self._mode is None else 1 : -1]
         marks = np.flatnonzero(np.isin(content, self._sentinels))
         expected = self._sentinels[: len(marks)]
@@ -257,10 +265,10 @@ class SpanCorruption(Objective):
 
     def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
         sentinels = np.flatnonzero(np.isin(target, self._sentinels))
-        wanted = marks + self.options.final_sentinel
-        expected = self._sentinels[:wanted].tolist()
+        needed = marks + self.options.final_sentinel
+        expected = self._sentinels[:needed].tolist()
         pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
-        if target[sentinels].tolist() != expected or (wanted and sentinels[0] != 0):
+        if target[sentinels].tolist() != expected or (needed and sentinels[0] != 0):
             raise ValueError(
                 f"objective '{self.label}': sentinels of the target are {target[sentinels].tolist()}, "
                 f"expected {expected}"
@@ -271,15 +279,14 @@ class SpanCorruption(Objective):
 
 
 def _choose_t5_gaps(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
-    """Choose gaps of 1..kept, the last always among them: every row begins with text and ends with noise."""
+    """Choose gaps in 1..kept, always including the last: every row starts with text and ends with noise."""
     inner = choose(keys, kept - 1, marks - 1, SLOTS)
     offsets = offsets_of(marks)
-    gaps = insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
-    return Ragged(gaps, offsets)
+    return Ragged(insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept), offsets)
 
 
 def _concatenate_rows(first: Ragged, second: Ragged) -> Ragged:
-    """Return row i of the first, then row i of the second."""
+    """Concatenate row i of the first with row i of the second, for all rows."""
     starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
     lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)
     values = segments(np.concatenate((first.values, second.values)), starts, lengths)

@@ -1,4 +1,4 @@
-"""Text infilling: one [MASK] for a span of any length, also none."""
+"""BART's text infilling: replace each span (Poisson length, also 0) with a single [MASK]."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from clozeline.seeding import ORDERS, SLOTS
 
 
 class TextInfilling(DenoisingPair):
-    """Text infilling of BART (arXiv 1910.13461 §2.2): spans of Poisson length become one [MASK] each.
+    """Text infilling of BART (arXiv 1910.13461 §2.2): each span (Poisson length) is replaced with a single [MASK].
 
-    Exactly k = round half up of noise_density x n tokens are taken, from 1 to n - 1. Each span, also one of length 0,
-    has a gap between kept tokens to itself. So no two [MASK] touch, and the input is never longer than the original.
-    With `cross_documents: false`, only the longest part of a span that would cross into another document is taken.
+    Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also those of length 0,
+    lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the input is never longer than the
+    original. With `cross_documents: false`, only the longest part of a span that would cross documents is removed.
     Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
-    Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
+    Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; without special tokens):
         target  The puppies are frolicking outside the house .
         input   The [MASK] puppies are [MASK] house .
     """
@@ -59,9 +59,9 @@ class TextInfilling(DenoisingPair):
 
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
         noise_density: Rate = 0.3
-        """Share of the tokens (or words) taken away."""
+        """Share of the tokens (or words) that are removed."""
         poisson_lambda: MeanLength = 3.0
-        """Mean of the Poisson law of span lengths, in units."""
+        """Mean of the Poisson distribution of span lengths, in units."""
         unit: Literal["token", "word"] = "token"
         """Unit of `noise_density` and span lengths."""
         random_share: Rate = 0.0
@@ -80,12 +80,13 @@ class TextInfilling(DenoisingPair):
             raise self.refuse_options("noise_density 0 takes nothing away; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Plan spans in units, map them to tokens, cut them out."""
+        """Draw spans of units, map them to tokens, and replace each with one mask."""
         ids = text.ids
         keys = draws.keys(self.label)
         bounds, unit_offsets = self._units(ids)
-        starts, lengths = self._plan(keys, np.diff(unit_offsets))
+        starts, lengths = self._draw_spans(keys, np.diff(unit_offsets))
         spans, rows = starts.lengths, rows_of(starts)
+        # begins, sizes: spans in tokens, flat
         if bounds is None:
             begins, sizes = starts.values + ids.offsets[rows], lengths
         else:
@@ -94,18 +95,20 @@ class TextInfilling(DenoisingPair):
         if text.document_starts is not None:
             documents = text.document_starts
             begins, sizes = clip_to_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
+        # remove the spans, and insert one mask per span
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         kept = values.compress(~span_mask(len(values), begins, sizes))
         before = np.cumsum(sizes) - sizes
-        places = begins - before + np.arange(len(begins))
+        flat_positions = begins - before + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
         masked = draw_replacements(
             keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
         )  # fmt: skip
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
-        result = Ragged(insert_at(kept, places, masked), offsets_of(ids.lengths - taken + spans))
+        result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
+        # spans in tokens of their row
         token_starts = (begins - ids.offsets[rows] + ids.offsets[0]).astype(np.uint16)
         noise = {
             "span_starts": Ragged(token_starts, starts.offsets),
@@ -114,30 +117,31 @@ class TextInfilling(DenoisingPair):
         return result, noise
 
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return starts between the marks; a mark is of the document of its span."""
+        """Return the document starts in the input; a mask belongs to the document of its span."""
         sizes = noise["span_lengths"].values.astype(np.int64)
         spans, tokens = count_noise_before(documents, noise["span_starts"], sizes)
         return Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return starts between the marks; a sentence that starts inside a span starts after its mark."""
+        """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
         spans, starts = noise["span_starts"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
-        places = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
-        earlier = np.searchsorted(begins, places, side="left")
+        flat_positions = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
+        # earlier: spans before each sentence start; overlap: tokens from the start to the end of the last such span
+        earlier = np.searchsorted(begins, flat_positions, side="left")
         ends = np.concatenate(([0], np.cumsum(sizes)))
-        overlap = np.zeros(len(places), dtype=np.int64)
+        overlap = np.zeros(len(flat_positions), dtype=np.int64)
         inside = earlier > 0
         last = earlier[inside] - 1
-        overlap[inside] = np.maximum(0, begins[last] + sizes[last] - places[inside])
+        overlap[inside] = np.maximum(0, begins[last] + sizes[last] - flat_positions[inside])
         taken = np.bincount(rows_of(spans), sizes, minlength=len(old) - 1).astype(np.int64)
         offsets = offsets_of(text.ids.lengths - taken + spans.lengths)
-        return starts_in_rows(places - ends[earlier] + overlap + earlier, offsets)
+        return starts_in_rows(flat_positions - ends[earlier] + overlap + earlier, offsets)
 
     def _units(self, ids: Ragged) -> tuple[Int64 | None, Int64]:
-        """Return the token bounds of all words (None: tokens are the units), and the first unit of each row."""
+        """Return the token offsets of all words (None: units are tokens), and the first unit of each row."""
         if self.options.unit == "token":
             return None, ids.offsets
         opens = self.vocabulary.opens_word(ids.values)
@@ -145,8 +149,8 @@ class TextInfilling(DenoisingPair):
         first = np.flatnonzero(opens)
         return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)
 
-    def _plan(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
-        """Draw the start and length of each span, in units of its row and in their order."""
+    def _draw_spans(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
+        """Draw the start and length of each span, in units of its row, ascending."""
         noise = count_at_rate(units, self._rate, np.maximum(1, units - 1))
         kept = units - noise
         drawn = draw_lengths(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
@@ -158,7 +162,7 @@ class TextInfilling(DenoisingPair):
         return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
-        """Cut the marks out and open the spans again."""
+        """Remove the masks, and insert `LOST` tokens for the spans."""
         starts, lengths = noise["span_starts"].astype(np.int64), noise["span_lengths"].astype(np.int64)
         size = len(content) - len(starts) + int(lengths.sum())
         marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))

@@ -1,4 +1,4 @@
-"""Text to text: every task as a source text with a prefix, and a target text."""
+"""Text-to-text tasks: a source text in a template as input, a target text as output (T5)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Task:
     """One task: the pairs of one input."""
 
     source: str | None = None
-    """label of the input that holds its pairs; none: every pair, where there is one task"""
+    """label of the input with its pairs; none: all pairs, if there is one task"""
     template: str = _SOURCE
-    """text around the source, for which `{source}` holds the place: `Translate from Chinese to English: {source}`"""
+    """text around the placeholder `{source}`: `Translate from Chinese to English: {source}`"""
     examples: Annotated[int, Field(ge=1)] | None = None
-    """pairs of the input, from which the tasks' rates follow; none for all tasks: every pair is taken"""
+    """number of pairs of the input, which determines the task's rate; none for all tasks: all pairs are used"""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """rate of the task relative to the others, in place of the one that follows from `examples`"""
+    """relative rate of the task, instead of the one that follows from `examples`"""
 
     def __post_init__(self) -> None:
         """Check the template and the weight."""
@@ -50,11 +50,11 @@ class Task:
 
 
 class TextToText(Objective):
-    """T5's text-to-text tasks (arXiv 1910.10683 §2.4, §3.5.2): a template around the source in, the target out.
+    """T5's text-to-text tasks (arXiv 1910.10683 §2.4, §3.5.2): the source in a template as input, the target as output.
 
-    Nothing is corrupted. Where tasks say how many examples they have, the rate of a task is min(examples, cap), to the
-    power of 1 / temperature, or its `weight`; pairs are left out, by their uid, so that the rates hold and the task
-    with the highest rate per pair keeps all of its own. The template is encoded on its own, and never cut. Features:
+    Nothing is corrupted. If tasks have `examples`, the rate of a task is min(examples, cap) to the power of
+    1 / temperature, or its `weight`; pairs are dropped by their uid so that the rates hold and the task with the
+    highest rate per pair keeps all of its pairs. The template is tokenized separately and never truncated. Features:
     `input_ids` and `target_ids`, each with `</s>`, and `task`.
 
     Example (template `Translate from Chinese to English: {source}`):
@@ -77,18 +77,18 @@ class TextToText(Objective):
         )
         """Tasks, one for each input"""
         input_length: Annotated[int, Field(ge=2)] = 512
-        """Most tokens of an input, template and `</s>` included; longer sources are cut."""
+        """Most tokens of an input, template and `</s>` included; longer sources are truncated."""
         target_length: Annotated[int, Field(ge=2)] = 512
-        """Most tokens of a target, `</s>` included; pairs with longer ones are left out."""
+        """Most tokens of a target, `</s>` included; pairs with longer targets are skipped."""
         cap: Annotated[int, Field(ge=1)] = 1 << 19
-        """Most examples that a task counts for."""
+        """Upper limit of the examples of a task in its rate."""
         temperature: Annotated[float, Field(ge=1)] = 1.0
-        """1: rates as the examples; the higher, the more equal (T5: 2 with a cap of 2,097,152)."""
+        """1: rates proportional to examples; higher values are more uniform (T5: 2 with a cap of 2,097,152)."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
-        """Special token that opens the decoder's input; added when batches are built, never stored."""
+        """First token of the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """Check that tasks differ, and that all or none are counted."""
+            """Check that sources differ, and that all tasks or none have examples and weights."""
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
@@ -125,16 +125,16 @@ class TextToText(Objective):
 
     def _weights(self) -> tuple[Fraction, ...]:
         tasks = self.options.tasks
-        given = [task.weight for task in tasks if task.weight is not None]
+        weights = [task.weight for task in tasks if task.weight is not None]
         counts = [task.examples or 1 for task in tasks]
-        return task_weights(counts, self.options.cap, self.options.temperature, given)
+        return task_weights(counts, self.options.cap, self.options.temperature, weights)
 
     def rates(self) -> tuple[int, ...]:
-        """Return the share of each task among the examples in parts per million, equal where none is given."""
+        """Return the share of each task among the examples in parts per million; equal shares by default."""
         return shares(self._weights())
 
     def shares_to_take(self) -> tuple[int, ...]:
-        """Return the share of each task's pairs that are taken, in parts per million."""
+        """Return the share of each task's pairs that are used, in parts per million."""
         return shares_to_keep(self._weights(), [task.examples or 1 for task in self.options.tasks])
 
     def _encode(self, texts: list[str]) -> Ragged:
@@ -148,13 +148,13 @@ class TextToText(Objective):
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:
-        """Return the task of each row; with one task, no column holds its number."""
+        """Return the task of each row; there is no column for a single task."""
         if len(self.options.tasks) == 1:
             return np.zeros(len(samples), np.int64)
         return samples.fixed["part"].astype(np.int64)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip pairs without a target, and those of which one side does not fit."""
+        """Skip pairs without a target, and pairs with a side that does not fit."""
         sources, targets = samples.columns["ids"].lengths, samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
         long = (sources > self._lengths[self._tasks(samples)]) | (targets >= self.options.target_length)
@@ -162,7 +162,7 @@ class TextToText(Objective):
         return skips
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Frame both texts; nothing is drawn."""
+        """Add templates and special tokens; there is no randomness."""
         tasks, ids = self._tasks(samples), samples.columns["ids"]
         inputs = add_special_tokens(ids, None, self._eos)
         if len(self._templates.values):
@@ -171,7 +171,8 @@ class TextToText(Objective):
         return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
 
     def _fill_templates(self, rows: Ragged, tasks: Int64) -> Ragged:
-        """Put templates around the sources; the `</s>` of a source moves to the end of the template."""
+        """Put the templates around the sources; `</s>` follows the template."""
+        # four pieces per row: template before, source, template after, </s>
         pool = np.concatenate((rows.values, self._templates.values))
         begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]
         sizes = self._templates.lengths.reshape(-1, 2)[tasks]
@@ -188,17 +189,16 @@ class TextToText(Objective):
         return np.concatenate((self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"])))
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Take the template away.
-
-        Raises:
-            ValueError: the template or an end is not there.
-        """
+        """Remove the template, after checking template and `</s>`."""
         task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
             raise ValueError(f"objective '{self.label}': no task {task}, there are {len(self.options.tasks)}")
         before, after = self._templates[2 * task], self.add_special_tokens(self._templates[2 * task + 1])
         rest = inputs[len(before) : len(inputs) - len(after)]
-        whole = np.concatenate((before, rest, after))
-        if not np.array_equal(whole, inputs) or len(targets) == 0 or int(targets[-1]) != self._eos:
+        if (
+            not np.array_equal(np.concatenate((before, rest, after)), inputs)
+            or len(targets) == 0
+            or int(targets[-1]) != self._eos
+        ):
             raise ValueError(f"objective '{self.label}': expected task {task}'s template and </s> in both texts")
         return np.concatenate((self.add_special_tokens(rest), targets))

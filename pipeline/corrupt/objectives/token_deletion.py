@@ -1,4 +1,4 @@
-"""Token deletion: tokens go without a trace; the decoder must find where."""
+"""BART's token deletion: delete tokens; the model must find where they are missing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class TokenDeletion(DenoisingPair):
-    """Token deletion of BART (arXiv 1910.13461 §2.2): tokens are deleted without a trace.
+    """Token deletion of BART (arXiv 1910.13461 §2.2): the model must find where deleted tokens are missing.
 
     k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of one token is too
     short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k] in content tokens.
 
-    Example (noise_density 0.25, so 2 of 8; frames left out):
+    Example (noise_density 0.25, so 2 of 8; without special tokens):
         target  The puppies are frolicking outside the house .
         input   The puppies are outside house .
     """
@@ -43,7 +43,7 @@ class TokenDeletion(DenoisingPair):
 
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 0.15
-        """Share of tokens that go."""
+        """Share of tokens that are deleted."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -54,27 +54,29 @@ class TokenDeletion(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Keep the complement of the chosen tokens."""
         ids, lengths = text.ids, text.ids.lengths
-        gone = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
-        chosen = choose(draws.keys(self.label), lengths, gone)
+        deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
+        chosen = choose(draws.keys(self.label), lengths, deleted)
         begins = ids.offsets[:-1] - ids.offsets[0]
         stays = np.ones(int(lengths.sum()), dtype=np.bool_)
-        stays[chosen.values + np.repeat(begins, gone)] = False
-        offsets = offsets_of(lengths - gone)
-        places = np.flatnonzero(stays)
-        # Differences of places in one row fit 16 bits, so the arithmetic may wrap.
-        kept = places.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - gone)
-        return Ragged(ids.values.take(places + ids.offsets[0]), offsets), {"kept_positions": Ragged(kept, offsets)}
+        stays[chosen.values + np.repeat(begins, deleted)] = False
+        offsets = offsets_of(lengths - deleted)
+        flat_positions = np.flatnonzero(stays)
+        # positions in a row fit 16 bits, so this arithmetic may wrap
+        kept = flat_positions.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - deleted)
+        return Ragged(ids.values.take(flat_positions + ids.offsets[0]), offsets), {
+            "kept_positions": Ragged(kept, offsets)
+        }
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the first token that stays of each sentence; a deleted sentence has no start."""
+        """Return the first kept token of each sentence; a deleted sentence has no start."""
         kept, starts = noise["kept_positions"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]
-        places = starts.values + np.repeat(old[:-1], starts.lengths)
+        flat_positions = starts.values + np.repeat(old[:-1], starts.lengths)
         stayed = kept.values + np.repeat(old[:-1], kept.lengths)
-        return starts_in_rows(np.searchsorted(stayed, places, side="left"), kept.offsets)
+        return starts_in_rows(np.searchsorted(stayed, flat_positions, side="left"), kept.offsets)
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Put kept tokens at their old places."""
+        """Put the kept tokens at their original positions."""
         kept = noise["kept_positions"].astype(np.int64)
         if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
             raise ValueError(f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens")

@@ -1,4 +1,4 @@
-"""Token reordering: put shuffled tokens back in order."""
+"""Token reordering: shuffle the tokens of a row; the model restores their order."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 
+# Largest sum of row length and distance: sort keys have 16 bits for it in addition to 32 random bits.
 _MOST_KEYS = 65_535
-"""Places and distances are sorted by 16 bits beside 32 random ones."""
 
 
 class TokenReordering(DenoisingPair):
     """Token shuffling, over the whole row or local as in unsupervised translation (arXiv 1711.00043 §3.3).
 
-    k = round half up of noise_density x n tokens, at least two, change places among themselves in a uniform order. With
-    `max_shuffle_distance` d all tokens move, none farther than d. An order that is the identity swaps its first two
-    tokens. A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n]
-    (input token i is target token order[i]).
+    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. With `max_shuffle_distance` d
+    all tokens are shuffled, none farther than d. If the permutation is the identity, its first two tokens are swapped.
+    A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n] (input token
+    i is target token order[i]).
 
-    Example (order 6, 1, 4, 3, 0, 2, 5; frames left out):
+    Example (order 6, 1, 4, 3, 0, 2, 5; without special tokens):
         target  The kitten is chasing the ball .
         input   . kitten the chasing The is ball
     """
@@ -50,9 +50,9 @@ class TokenReordering(DenoisingPair):
 
         RENAMED: ClassVar = {"rate": "noise_density", "distance": "max_shuffle_distance"}
         noise_density: Rate = 1.0
-        """Share of a row's tokens that change places, at least two."""
+        """Share of tokens that are moved, at least two."""
         max_shuffle_distance: Annotated[int, Field(ge=0)] = 0
-        """Farthest that a token moves, in tokens; 0: no bound. Only at noise_density 1."""
+        """Maximum distance that a token moves, in tokens; 0: no limit. Only with noise_density 1."""
 
     options: Options
 
@@ -73,35 +73,36 @@ class TokenReordering(DenoisingPair):
             )
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Gather the tokens by the drawn orders."""
+        """Draw an order of the tokens of each row, and gather them in it."""
         ids, lengths = text.ids, text.ids.lengths
-        order = self._orders(draws.keys(self.label), lengths)
+        order = self._draw_orders(draws.keys(self.label), lengths)
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
-    def _orders(self, keys: UInt64, lengths: Int64) -> Ragged:
+    def _draw_orders(self, keys: UInt64, lengths: Int64) -> Ragged:
         if self.options.max_shuffle_distance:
             return _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
         if self._rate == MILLION:
             return _never_identity(permute(keys, lengths, ORDERS))
+        # permute a subset among itself, the rest keeps its position
         moving = np.minimum(lengths, np.maximum(2, count_at_rate(lengths, self._rate)))
         chosen = choose(keys, lengths, moving)
         among = _never_identity(permute(keys, moving, ORDERS))
         order = Ragged(list_indices(lengths).astype(np.uint16), offsets_of(lengths))
-        places = chosen.values + np.repeat(order.offsets[:-1], moving)
-        order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+        flat_positions = chosen.values + np.repeat(order.offsets[:-1], moving)
+        order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the same starts: sentences keep their sizes, if not their tokens."""
+        """Return the same starts: sentences keep their sizes, though not their tokens."""
         return text.sentence_starts
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Return the number of rows of one token."""
+        """Count the rows of one token."""
         return int((noise["token_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Put each token back to its place."""
+        """Move each token back."""
         order = noise["token_order"].astype(np.int64)
         if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
             raise ValueError(f"token_order {order.tolist()} is not a permutation of {len(content)} tokens")
@@ -111,7 +112,7 @@ class TokenReordering(DenoisingPair):
 
 
 def _never_identity(orders: Ragged) -> Ragged:
-    """Swap, in place, the first two entries of orders of two or more that are the identity."""
+    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
     begins, sizes = orders.offsets[:-1], orders.lengths
     rows = np.flatnonzero(sizes >= 2)
     rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]

@@ -1,4 +1,4 @@
-"""Translation language modelling: masks over a text and its translation."""
+"""Translation language modeling: masked LM over a text and its translation (XLM)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from clozeline.seeding import LABELS, random_bits
 
 
 class TranslationLM(MaskedPair):
-    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a pair together.
+    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a translation pair.
 
-    Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. With
-    `frequency_exponent` e a token's weight is 1 / count^e, as in masked LM (§3.3: e = 0.5). Features:
-    those of masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
+    Exactly k of the tokens of both sides are labels, so that a word can be predicted from its translation. With
+    `frequency_exponent` e the weight of a token is 1 / count^e, as in masked LM (§3.3: e = 0.5). Features: those of
+    masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
 
-    Example (mask_rate 0.4: 4 of 9; roles [MASK]):
+    Example (mask_rate 0.4: 4 of 9, all [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
         input   [CLS] [MASK] 是 [MASK] 动物 。 [SEP] Whales [MASK] [MASK] . [SEP]
         labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals
@@ -46,12 +46,12 @@ class TranslationLM(MaskedPair):
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
         frequency_exponent: FrequencyExponent = 0.0
         order: Literal["random", "fixed"] = "random"
-        """Side that is first: each with probability 1/2, or always the text."""
+        """Order of the sides: random, or always the text first."""
         reset_positions: bool = True
-        """Let positions restart with the second segment; batches are built so, nothing is stored."""
+        """Restart position ids with the second segment; applied when batches are built, not stored."""
 
         def __post_init__(self) -> None:
-            """Check the length, too."""
+            """Check also the length."""
             super().__post_init__()
             if self.max_length < 5:
                 raise ValueError(f"max_length {self.max_length} leaves no room for two texts; expected 5 or more")
@@ -77,18 +77,18 @@ class TranslationLM(MaskedPair):
         )
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Return flat places in the framed rows of the labels, by the weights of `frequency_exponent`."""
+        """Choose the labels by the weights of `frequency_exponent`."""
         if self._mean_times is None:
             return super().select(keys, rows, pairs)
         return choose_tokens(keys, rows, self.special, self.budget, self._mean_times)
 
     @cached_property
     def _mean_times(self) -> NDArray[np.float64] | None:
-        """Return the inverse weight of each id; only drawing needs the counts."""
+        # cached lazily: only drawing needs the token counts
         return frequency_times(self, self.options.frequency_exponent)
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Draw which side is first."""
+        """Draw the order of the sides."""
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)
@@ -97,8 +97,8 @@ class TranslationLM(MaskedPair):
             swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
             for sides in (starts, lengths, languages):
                 sides[swapped] = sides[swapped, ::-1]
-        more = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
-        return Pairs((ids.values, targets.values), starts, lengths, more)
+        extra = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
+        return Pairs((ids.values, targets.values), starts, lengths, extra)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return both sides, in one of the two orders."""

@@ -88,7 +88,7 @@ class Words:
             size=size,
             specials={name: token for token, name in enumerate(SPECIALS)},
             sentinels=tuple(range(len(specials), len(specials) + SENTINELS)),
-            modes={mode: len(specials) + SENTINELS + place for place, mode in enumerate(MODES)},
+            modes={mode: len(specials) + SENTINELS + position for position, mode in enumerate(MODES)},
             special=np.arange(size) < first,
             word_start=np.array([not word.startswith("##") for word in self._shown]),
             fingerprint="0" * 64,

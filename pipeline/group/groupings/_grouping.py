@@ -25,7 +25,7 @@ from clozeline.registry import choose
 from clozeline.seeding import hash64, sample_uid
 
 _SHORT: Final = 65_535
-"""Tokens of the longest row whose places are stored as uint16, with a token in front."""
+"""Tokens of the longest row whose positions are stored as uint16, with a token in front."""
 _LONGEST_VALUE: Final = 64
 """Longest text of an option in a label; what is longer is named by its hash."""
 
@@ -153,7 +153,7 @@ class Grouping(ABC):
 
 
 def starts_feature(name: str, length: int, description: str) -> Feature:
-    """Return the feature of places in rows of up to `length` tokens: uint16, or uint32 where they may exceed 65,535."""
+    """Return the feature of positions in rows of up to `length` tokens: uint16, or uint32 if longer."""
     return Feature(name, "uint16" if length <= _SHORT else "uint32", 1, description)
 
 
@@ -194,8 +194,8 @@ def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: st
     uids = documents.fixed["document_uid"]
     copies = documents.fixed["copy"]
     found = [
-        sample_uid(uids[document].tobytes(), int(copies[document]), place, label)
-        for document, place in zip(first.tolist(), offset.tolist(), strict=True)
+        sample_uid(uids[document].tobytes(), int(copies[document]), position, label)
+        for document, position in zip(first.tolist(), offset.tolist(), strict=True)
     ]
     return Starts(first, offset, np.array(found, dtype=np.uint64))
 

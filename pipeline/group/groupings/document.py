@@ -59,12 +59,12 @@ class Document(Grouping):
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
-        starts, parts = self._windows(filled, places, context)
+        flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        starts, parts = self._windows(filled, flat_positions, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         columns = {
             "ids": Ragged(values, offsets),
-            "sentence_starts": starts_in_rows(places, offsets, self._starts.dtype),
+            "sentence_starts": starts_in_rows(flat_positions, offsets, self._starts.dtype),
         }
         lengths = np.diff(offsets)
         kept, dropped = filter_by_minimum(lengths, lengths, columns["sentence_starts"].lengths, minimum)

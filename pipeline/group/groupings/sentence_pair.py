@@ -82,10 +82,10 @@ class SentencePair(Grouping):
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
         starts, parts = self._windows(filled, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
-        sentence_starts, lengths = starts_in_rows(places, offsets, self.columns[1].dtype), np.diff(offsets)
+        sentence_starts, lengths = starts_in_rows(flat_positions, offsets, self.columns[1].dtype), np.diff(offsets)
         wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
         kept, dropped = filter_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
         if self.options.partner and kept.any() and not _several_texts(filled):
@@ -95,7 +95,7 @@ class SentencePair(Grouping):
         starts, lengths = starts.take(chosen), lengths[chosen]
         columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
         if self.options.partner:
-            columns |= self._partners(filled, places, starts, lengths, context)
+            columns |= self._partners(filled, flat_positions, starts, lengths, context)
         counts: dict[str, Any] = {
             "tokens_in": len(values),
             "tokens_in_samples": int(lengths.sum()),
@@ -128,19 +128,19 @@ class SentencePair(Grouping):
         return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
 
     def _partners(
-        self, documents: Rows, places: Int64, starts: Starts, lengths: Int64, context: Context
+        self, documents: Rows, flat_positions: Int64, starts: Starts, lengths: Int64, context: Context
     ) -> dict[str, Ragged]:
         """Return the columns of the partners of windows of these lengths."""
         tokens, need = documents.columns["token_ids"], lengths - 1
-        document, choices = _partner_documents(documents, places, starts.first, need)
+        document, choices = _partner_documents(documents, flat_positions, starts.first, need)
         keys = _keys(starts.uids, context)
         pick = below(random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
         begin = tokens.offsets[document]
-        place = places[np.searchsorted(places, begin) + np.where(choices > 0, pick, 0)]
-        sizes = np.minimum(need, tokens.offsets[document + 1] - place)
-        values = segments(tokens.values, place, sizes).astype(self.vocabulary.id_dtype, copy=False)
+        position = flat_positions[np.searchsorted(flat_positions, begin) + np.where(choices > 0, pick, 0)]
+        sizes = np.minimum(need, tokens.offsets[document + 1] - position)
+        values = segments(tokens.values, position, sizes).astype(self.vocabulary.id_dtype, copy=False)
         uids = documents.fixed["document_uid"][document].reshape(-1, 16)
-        offset = (place - begin).astype(np.uint32)
+        offset = (position - begin).astype(np.uint32)
         return {
             "partner_ids": Ragged(values, offsets_of(sizes)),
             "partner_document_uid": Ragged.from_matrix(uids),
@@ -159,15 +159,15 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
 
 
 def _partner_documents(
-    documents: Rows, places: Int64, document_of: NDArray[np.intp], need: Int64
+    documents: Rows, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
 ) -> tuple[Int64, Int64]:
     """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow.
 
     Args:
         documents: documents in hash order, none empty.
-        places: sentence starts over the flat tokens.
-        document_of: document of each window, which must have another beside it.
-        need: tokens wanted of the partner.
+        flat_positions: sentence starts over the flat tokens.
+        document_of: document of each window, which must have another one.
+        need: number of tokens of the partner.
     """
     tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
     partner, choices = np.full(len(document_of), -1, np.int64), np.zeros(len(document_of), np.int64)
@@ -179,7 +179,9 @@ def _partner_documents(
         candidate = (document_of[open_rows] + step) % len(documents)
         other = (uids[candidate] != uids[document_of[open_rows]]).any(axis=1)
         begin, end = tokens[candidate], tokens[candidate + 1]
-        usable = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
+        usable = np.searchsorted(flat_positions, end - need[open_rows], side="right") - np.searchsorted(
+            flat_positions, begin
+        )
         enough = other & (usable > 0) & (end - begin >= need[open_rows])
         better = other & (enough | (end - begin > longest_yet[open_rows]))
         rows = open_rows[better]

@@ -27,7 +27,7 @@ NEW_OBJECTIVE = '''
     from pydantic.dataclasses import dataclass
 
     from clozeline.configuration.config import STRICT
-    from clozeline.pipeline.kernels.ragged import span_places
+    from clozeline.pipeline.kernels.ragged import span_positions
     from clozeline.pipeline.kernels.sampling import offsets_of
     from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
     from clozeline.pipeline.rows import Ragged
@@ -53,7 +53,7 @@ NEW_OBJECTIVE = '''
             """Return the places of the last maskable tokens."""
             maskable, first = maskable_tokens(ids, self.special)
             taken = budget(np.diff(first))
-            places = span_places(first[1:] - taken, taken)
+            places = span_positions(first[1:] - taken, taken)
             return Ragged(places if maskable is None else maskable[places], offsets_of(taken))
 '''
 

@@ -187,13 +187,13 @@ EXAMPLES: Sequence[tuple[dict[str, Any], Sequence[tuple[dict[str, Any], str]]]] 
             ([1, 5], [300, 301], "do not rise inside"),
             ([2, 2], [300, 301], "do not rise inside"),
             ([2, 1], [300, 301], "do not rise inside"),
-            ([1], [300, 301], "1 label_positions and 2"),
+            ([1], [300, 301], "1 label_positions, 2"),
             ([], [], "at least one"),
         )
     ]),
     ({"name": "masked_lm", "predict_from": "previous"}, [
         ({"input_ids": [3, 300, 2], "label_positions": [0], "label_ids": [1]},
-         "'masked_lm': a label at place 0 has no previous place"),
+         "'masked_lm': a label at position 0 has no previous position"),
     ]),
     ({"name": "mass"}, [
         ({"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]},
