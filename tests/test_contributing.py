@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.__main__ import commands
+
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PACKAGES = ("clozeline", "pipeline", "train", "model", "tools")
@@ -27,12 +29,14 @@ def test_the_map_lists_the_folders_of_a_package(package: str) -> None:
         assert not [name for name in re.findall(r"(\w+)/", line) if not (ROOT / package / folder / name).is_dir()]
 
 
-def test_the_makefile_starts_modules_and_files_that_exist() -> None:
+def test_the_makefile_starts_modules_files_and_commands_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     modules = {name for name in re.findall(r"python -m (\S+)", makefile) if name.startswith("tests.")}
     files = {f"{module.replace('.', '/')}.py" for module in modules} | set(re.findall(r"python (\S+\.py)", makefile))
-    assert len(files) > 5
+    assert files
     assert not [file for file in files if not (ROOT / file).is_file()]
+    known = {name for group in commands().values() for name in group}
+    assert set(re.findall(r"BIN\)/clozeline ([\w-]+)", makefile)) <= known
 
 
 def test_the_functions_for_random_draws_exist() -> None:
