@@ -45,3 +45,10 @@ def test_the_functions_for_random_draws_exist() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for part in PACKAGES for path in (ROOT / part).rglob("*.py"))
     assert len(names) > 5
     assert not [name for name in names if f"def {name}(" not in sources]
+
+
+def test_shared_code_is_next_to_the_file_to_copy() -> None:
+    rows = re.findall(r"^\| an? .*?\| .*?`([\w/]+)/\w+\.py`.*?\| .*?\| (.*?) \|", TEXT, flags=re.MULTILINE)
+    shared = [(folder, name) for folder, cell in rows for name in re.findall(r"`(_\w+\.py)`", cell)]
+    assert len(shared) > 15
+    assert not [(folder, name) for folder, name in shared if not (ROOT / folder / name).is_file()]
