@@ -1,7 +1,7 @@
-"""Readers: files to raw records. Every record is either given or counted with a reason; none stops the file.
+"""Readers: turn files into raw records. Every record is yielded or counted with a reason; none ends the file.
 
-A reader is built with its options and the recipe's limits; `read(path, start, end)` gives the records whose first
-byte lies in [start, end), so the units of a file that can be split hold every record exactly once.
+A reader is built with its options and the limits of the recipe. `read(path, start, end)` yields the records whose first
+byte lies in [start, end), so the ranges of a file that can be split hold every record exactly once.
 """
 
 from clozeline.pipeline.ingest.readers._options import FILE, check_options, options_of, other_files

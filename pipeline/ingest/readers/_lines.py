@@ -1,4 +1,4 @@
-"""Files of lines, plain or compressed: a line is a document, and one bad byte costs one line."""
+"""The base of line readers: a line is a document, and a bad byte costs only its line."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class LineFile(ABC):
-    r"""A reader of lines split at `\n` alone. A subclass says what a line holds.
+    r"""A reader of lines split at `\n`; a subclass parses a line.
 
-    The locator is the offset of the line in the decompressed stream. A truncated or damaged stream gives every whole
-    line before the damage, and those of the members after it.
+    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged stream, all complete
+    lines before the damage and in later members are read.
     """
 
     self_delimiting: ClassVar[bool] = False
-    """true where the rest of a line is never a record, so that a record right after damage is a whole line"""
+    """true if a partial line is never a record, so that a record right after damage is a complete line"""
     line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes")
 
     def __init__(self, options: Any, limits: Limits) -> None:
-        self._options = options
-        self._limits = limits
+        self._options, self._limits = options, limits
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from its middle."""
+        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
         return detect_codec(head) is None and detect_utf16(head) is None
 
     def first(self, path: Path, position: int) -> int:
-        """Return the offset of the first line at a position or after it."""
+        """Return the offset of the first line from `position` on."""
         return find_line_start(path, position)
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""
+        """Yield the lines that start in [start, end); all lines of a compressed file."""
         lines = ByteLines(path, start, end, self._limits, account)
         for offset, line in lines:
-            item = self._item(line, offset)
+            item = self._make_item(line, offset)
             if lines.rest and not isinstance(line, Cut):
                 if not self.self_delimiting or isinstance(item, Counted):
                     yield Counted("note", "resync", line if isinstance(line, int) else len(line))
@@ -54,7 +53,7 @@ class LineFile(ABC):
                 account.records += 1
             yield item
 
-    def _item(self, line: Line, offset: int) -> Item:
+    def _make_item(self, line: Line, offset: int) -> Item:
         if isinstance(line, Cut):
             return Counted("malformed", line.reason, line.length)
         if isinstance(line, int):
@@ -69,4 +68,4 @@ class LineFile(ABC):
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """Return the record of a line that is not blank, without its end; `length` in bytes."""
+        """Return the record of a line that is not blank; `length` is in bytes."""

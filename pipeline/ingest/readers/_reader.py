@@ -1,8 +1,4 @@
-"""Readers: files to raw records. Every record is either given or counted with a reason; none stops the file.
-
-A reader is built with its options and the recipe's limits; `read(path, start, end)` gives the records whose first
-byte lies in [start, end), so the units of a file that can be split hold every record exactly once.
-"""
+"""The interface of readers, what they yield, and the detection of the reader of a file."""
 
 from __future__ import annotations
 
@@ -24,17 +20,17 @@ class RawRecord:
     """One raw document.
 
     Args:
-        locator: where it begins: byte offset, row number, or 0 for a whole file.
-        kind: what `locator` counts; part of the document uid.
-        length: bytes of the record in the source, or 1 for a table's row.
-        text: decoded, not yet normalised.
-        markup: whether `text` is HTML from which text must be extracted.
-        url: address it was captured from.
+        locator: where it starts: byte offset, row index, or 0 for an entire file.
+        kind: type of `locator`; part of the document uid.
+        length: bytes of the record in the source, or 1 for the row of a table.
+        text: decoded, not yet normalized.
+        markup: true for HTML, from which the text must be extracted.
+        url: URL it was captured from.
         date: capture time in seconds since 1970, UTC.
         flags: `FLAG_...` of pipeline/ingest/documents/document.py.
         target_text: the other side of a pair of aligned texts.
-        extra: fields of the source that have no column of their own.
-        span: bytes of the content that it takes, after decompression; None: `length`; 0 for a table's row.
+        extra: source fields without a column of their own.
+        span: its bytes after decompression; None: `length`; 0 for the row of a table.
     """
 
     locator: int
@@ -52,10 +48,10 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A record without a document, `ignored` by intent or `malformed`; or a `note` about something else.
+    """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
 
-    `bytes` counts the content that it takes, after decompression. `lacks` says why there is no text: which key is
-    missing, and which keys there are, or of which type it is. `detail` says what is wrong with the first record.
+    `bytes` is its size after decompression. `lacks` explains why there is no text: the missing key and the keys that
+    exist, or a wrong type. `detail` explains what is wrong with the first record.
     """
 
     group: Literal["ignored", "malformed", "note"]
@@ -69,14 +65,13 @@ Item: TypeAlias = RawRecord | Counted
 
 
 class Reader(Protocol):
-    """The interface of readers."""
+    """A reader."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]
-    """reasons of `malformed` that it counts"""
-
+    """reasons of `malformed`"""
     suffixes: ClassVar[tuple[str, ...]]
-    """endings of file names that it reads, in lower case, without that of a compression; no two readers share one"""
+    """lower-case file name suffixes, before that of a compression; no two readers share one"""
 
     def __init__(self, options: Any, limits: Limits) -> None: ...
 
@@ -85,17 +80,17 @@ class Reader(Protocol):
         """Return whether a file with these first bytes can be read by byte ranges."""
 
     def first(self, path: Path, position: int) -> int:
-        """Return where the first record begins that a range from `position` holds; the file's size where none does.
+        """Return where the first record of a range from `position` starts; the size of the file if there is none.
 
-        A range owns the bytes from its own first record to that of the next range.
+        A range owns the bytes from its first record to that of the next range.
         """
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Return records that begin in [start, end), in order, and count in `account` what the file holds."""
+        """Yield the records that start in [start, end), in order; `account` counts what the file holds."""
 
 
 class OneRange:
-    """A base of readers whose files are one range: no record can be found from the middle of a file."""
+    """Base of readers that cannot find a record from the middle of a file, so that each file is one range."""
 
     @staticmethod
     def splittable(head: bytes) -> bool:
@@ -111,12 +106,13 @@ _READERS: Final = "clozeline.pipeline.ingest.readers"
 _HEAD_BYTES: Final = 4096
 _GUESS: Final = "text"
 _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
+_MAGICS: Final = {"warc": (b"WARC/", b"filedesc://"), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
 def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
-    """Return the name of the reader of a file, and whether the file can be split.
+    """Return the reader of a file and whether the file can be split.
 
-    `named` wins; else the first bytes (after decompression) decide, then the extension, then `text`.
+    `named` wins; else the first bytes (after decompression) decide, then the suffix, then `text`.
 
     Raises:
         StorageError: the file cannot be opened.
@@ -130,39 +126,32 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
     if (encoding := detect_utf16(head)) is not None:
         head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
-    name = named or _by_magic(head) or _by_content(path, head) or _by_suffix(path) or _GUESS
+    name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
     splittable: bool = find(_READERS, name).splittable(raw)
     return name, splittable
 
 
 def is_guess(path: Path, reader: str | None = None) -> bool:
-    """Return whether `detect` chooses a reader because neither the content nor the name of a file tells one."""
-    return _by_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
+    """Return whether `detect` falls back to a default because neither content nor name of the file decide."""
+    return _match_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
 
 
-def _by_magic(head: bytes) -> str | None:
-    if head.startswith((b"WARC/", b"filedesc://")):
-        return "warc"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"ARROW1"):
-        return "arrow"
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:64].lower()
-    return "html" if text.startswith((b"<!doctype html", b"<html")) else None
+def _match_content(path: Path, head: bytes) -> str | None:
+    for name, magics in _MAGICS.items():
+        if head.startswith(magics):
+            return name
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:64].lower().startswith((b"<!doctype html", b"<html")):
+        return "html"
+    # a `.json` file holds an array or lines
+    return "json_array" if text.startswith(b"[") and _suffix(path) == ".json" else None
 
 
-def _by_content(path: Path, head: bytes) -> str | None:
-    """Return the reader of arrays where a `.json` file holds one: its name alone could mean lines too."""
-    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    return "json_array" if begins and _suffix(path) == ".json" else None
-
-
-def _by_suffix(path: Path) -> str | None:
+def _match_suffix(path: Path) -> str | None:
     suffix = _suffix(path)
     return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
 
 
 def _suffix(path: Path) -> str:
-    """Return the ending of a file's name in lower case, without that of a compression."""
     name = PurePosixPath(path.name.lower())
     return PurePosixPath(name.stem).suffix if name.suffix in _COMPRESSIONS else name.suffix

@@ -1,4 +1,4 @@
-"""Tables in a columnar file: a row is a document, its number the locator."""
+"""The base of readers of columnar tables: a row is a document, its index the locator."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, unusable
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
-_MOST_LOST: Final = 1 << 20
-"""Rows of a damaged part that are counted, whatever the file claims."""
+_MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims
 
 
 class Part(NamedTuple):
-    """Consecutive rows that can be read without those before: their number where the file states it, and how."""
+    """Consecutive rows that can be read independently: their number, if the file states it, and their batches."""
 
     rows: int | None
     batches: Callable[[], Iterable[pa.RecordBatch]]
@@ -36,10 +35,10 @@ Table = tuple[pa.Schema, Iterable[Part]]
 
 
 class TableFile(OneRange, ABC):
-    """A reader of tables, batch by batch. A subclass opens its format."""
+    """A reader of tables, batch by batch; a subclass opens its format."""
 
     kind: ClassVar[str]
-    """kind of the locator, part of the document uid; `<kind>_error` counts what cannot be read"""
+    """type of the locator, part of the document uid; `<kind>_error` counts unreadable rows"""
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(FieldOptions):
@@ -62,13 +61,13 @@ class TableFile(OneRange, ABC):
         size, damaged = path.stat().st_size, 0
         try:
             with self.table(path) as (schema, parts):
-                if why := unusable(self._options.text_key, schema.names):
+                if why := explain_unusable(self._options.text_key, schema.names):
                     account.records, account.decoded = 1, size
                     yield Counted("malformed", "schema", 0, why)
                     return
                 kind = schema.field(self._options.text_key).type
                 for part in parts:
-                    damaged += yield from self._part(part, kind, account)
+                    damaged += yield from self._read_part(part, kind, account)
         except _DAMAGE:
             account.records += 1
             damaged += 1
@@ -78,14 +77,14 @@ class TableFile(OneRange, ABC):
         else:
             account.decoded = size
 
-    def _part(self, part: Part, kind: pa.DataType, account: Account) -> Generator[Item, None, int]:
-        """Yield the rows of a part, and return how many damage costs. Each is counted: later rows keep their number."""
+    def _read_part(self, part: Part, kind: pa.DataType, account: Account) -> Generator[Item, None, int]:
+        """Yield the rows of a part and return how many are lost; these are counted too, so that row indices stay."""
         first = account.records
         try:
             for batch in part.batches():
-                for fields in _rows(batch):
+                for fields in _iterate_rows(batch):
                     account.records += 1
-                    yield self._item(fields, account.records - 1, kind)
+                    yield self._make_item(fields, account.records - 1, kind)
         except _DAMAGE:
             lost = 1 if part.rows is None else part.rows - (account.records - first)
             lost = min(max(1, lost), _MOST_LOST)
@@ -94,7 +93,7 @@ class TableFile(OneRange, ABC):
             return lost
         return 0
 
-    def _item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
+    def _make_item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
         if fields is None:
             return Counted("malformed", "bad_utf8")
         item = make_record(fields, self._options, self.kind, row, 1, span=0)
@@ -103,16 +102,13 @@ class TableFile(OneRange, ABC):
         return item
 
 
-def _rows(batch: pa.RecordBatch) -> Iterable[dict[str, Any] | None]:
-    """Return the rows as plain data; None for one whose strings are not UTF-8, which Arrow does not check."""
+def _iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
+    """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check."""
     try:
-        return list(batch.to_pylist())
+        yield from batch.to_pylist()
     except UnicodeDecodeError:
-        return map(_row, (batch.slice(number, 1) for number in range(batch.num_rows)))
-
-
-def _row(batch: pa.RecordBatch) -> dict[str, Any] | None:
-    try:
-        return dict(batch.to_pylist()[0])
-    except UnicodeDecodeError:
-        return None
+        if batch.num_rows == 1:
+            yield None
+            return
+        for index in range(batch.num_rows):
+            yield from _iterate_rows(batch.slice(index, 1))

@@ -1,4 +1,4 @@
-"""Arrow tables (IPC files and streams): a row is a document."""
+"""Read Arrow tables (IPC files and streams): a row is a document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE_MAGIC: Final = b"ARROW1"
 
 
 class Arrow(TableFile):
-    """Reads row by row, one record batch at a time; after a damaged batch of a file the next one."""
+    """Reads one record batch at a time; after a damaged batch of a file, continues with the next one."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
@@ -25,16 +25,17 @@ class Arrow(TableFile):
 
     @contextmanager
     def table(self, path: Path) -> Iterator[Table]:
-        """Open an IPC file, or a stream as `datasets` writes it."""
+        """Open an IPC file, or a stream as written by `datasets`."""
         with pa.memory_map(str(path)) as source:
             if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
                 with pa.ipc.open_file(source) as file:
-                    yield file.schema, (_part(file, number) for number in range(file.num_record_batches))
+                    indices = range(file.num_record_batches)
+                    yield file.schema, (Part(None, partial(_read_batch, file, index)) for index in indices)
             else:
                 source.seek(0)
                 with pa.ipc.open_stream(source) as stream:
                     yield stream.schema, [Part(None, partial(iter, stream))]
 
 
-def _part(file: pa.ipc.RecordBatchFileReader, number: int) -> Part:
-    return Part(None, lambda: [file.get_batch(number)])
+def _read_batch(file: pa.ipc.RecordBatchFileReader, index: int) -> Iterator[pa.RecordBatch]:
+    yield file.get_batch(index)

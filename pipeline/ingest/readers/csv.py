@@ -1,4 +1,4 @@
-"""Comma-separated files, plain or compressed: a row is a document."""
+"""Read comma-separated files, plain or compressed: a row is a document."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, unusable
+from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
-_MOST_LINES: Final = 1 << 20
-"""Lines of one row, held in case that its quotes are wrong."""
+_MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
 class Csv(OneRange):
-    r"""Reads rows as RFC 4180 has them: a field in double quotes may hold delimiters, line ends and doubled quotes.
+    r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
-    The first row names the columns, unless `columns` does. The locator is the offset of the row's first line in the
-    decompressed stream. A row with more or fewer fields is counted as `fields`. Of one whose quotes are wrong or do not
-    end, the first line is counted as `bad_csv`, and the next row begins at the second one. Only the quotes before a
-    line say whether it begins a row, so a file is one range.
+    The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
+    stream. A row with more or fewer fields is counted as `fields`. If the quotes of a row are wrong or unclosed, its
+    first line is counted as `bad_csv`, and the next row starts at the second line. Whether a line starts a row depends
+    on all quotes before it, so a file is one range.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
@@ -44,20 +43,19 @@ class Csv(OneRange):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(FieldOptions):
-        """Names of the columns, and how they are divided."""
+        """Names of the columns, and the delimiter."""
 
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
         """character between two fields, such as `;`"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
-        """names of the columns of a file without a header; default: the first row"""
+        """column names of a file without a header; default: the first row"""
 
     def __init__(self, options: Options, limits: Limits) -> None:
-        self._options = options
-        self._limits = limits
+        self._options, self._limits = options, limits
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all rows."""
-        # The limit of the standard library holds for a process; the readers of a run share one value.
+        # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
         lines = _Lines(ByteLines(path, start, end, self._limits, account))
         rows = csv.reader(lines, delimiter=self._options.delimiter, strict=True)
@@ -70,32 +68,34 @@ class Csv(OneRange):
                 row = next(rows)
             except StopIteration:
                 break
-            except _Damaged as damaged:
-                lines.problem = damaged.cut.reason
-                lines.length += damaged.cut.length
+            except _CutRow as damage:
+                lines.problem = damage.cut.reason
+                lines.length += damage.cut.length
             except csv.Error:
                 lines.keep_first()
             finally:
-                yield from lines.resyncs()
+                # lines right after damage, which may be the rest of a row
+                yield from (Counted("note", "resync", length) for length in lines.skipped)
+                lines.skipped.clear()
             records += 1
             if names is not None or row == []:
-                yield self._item(row, names or [], lines)
+                yield self._make_item(row, names or [], lines)
             elif row is not None and not lines.problem:
                 names = row
                 yield Counted("ignored", "header", lines.length)
             else:
-                names = []  # the names are lost; no row may take their position
-                yield self._item(row, names, lines)
+                names = []  # the header is lost; no other row may replace it
+                yield self._make_item(row, names, lines)
         account.records = records
 
-    def _item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
+    def _make_item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
         if lines.problem:
             return Counted("malformed", lines.problem, lines.length)
         if row is None:
             return Counted("malformed", "bad_csv", lines.length)
         if not row:
             return Counted("ignored", "blank_line", lines.length)
-        if why := unusable(self._options.text_key, names):
+        if why := explain_unusable(self._options.text_key, names):
             return Counted("malformed", "schema", lines.length, why)
         if len(row) != len(names):
             return Counted("malformed", "fields", lines.length)
@@ -103,8 +103,8 @@ class Csv(OneRange):
         return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
 
 
-class _Damaged(Exception):
-    """Damage of a compressed file cuts the present row."""
+class _CutRow(Exception):
+    """Damage of a compressed file cuts the current row."""
 
     def __init__(self, cut: Cut) -> None:
         super().__init__(cut.reason)
@@ -112,54 +112,48 @@ class _Damaged(Exception):
 
 
 class _Lines:
-    """Lines of a file as text, with the offset and the bytes of those that the present row takes."""
+    """Lines of a file as text, with offset, length and number of lines of the current row."""
 
     def __init__(self, source: ByteLines) -> None:
-        self._source = source
-        self._lines = iter(source)
-        self._again: deque[tuple[int, bytes | int]] = deque()
-        self._dropped: list[int] = []
+        self._source, self._lines = source, iter(source)
+        self._pushed_back: deque[tuple[int, bytes | int]] = deque()
+        self.skipped: list[int] = []
         self.begin_row()
 
     def begin_row(self) -> None:
-        """Forget the lines of the row before."""
+        """Start a new row."""
         self._row: list[tuple[int, bytes | int]] = []
         self.offset, self.length, self.count, self.problem = 0, 0, 0, ""
 
     def keep_first(self) -> None:
-        """Give all lines of the row but the first one again: they may be rows, and its quotes wrong."""
-        self._again.extendleft(reversed(self._row[1:]))
+        """Push back all lines of the row but the first: its quotes may be wrong, and the others rows."""
+        self._pushed_back.extendleft(reversed(self._row[1:]))
         first = self._row[0]
         self.begin_row()
-        self._take(*first)
-
-    def resyncs(self) -> Iterator[Counted]:
-        """Yield the lines passed over right after damage, which may be the rest of a row."""
-        yield from (Counted("note", "resync", length) for length in self._dropped)
-        self._dropped.clear()
+        self._add_line(*first)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        if self._again:
-            return self._take(*self._again.popleft())
+        if self._pushed_back:
+            return self._add_line(*self._pushed_back.popleft())
         for offset, line in self._lines:
             if isinstance(line, Cut):
-                raise _Damaged(line)
+                raise _CutRow(line)
             if not self._source.rest:
-                return self._take(offset, line)
-            self._dropped.append(_bytes(line))
+                return self._add_line(offset, line)
+            self.skipped.append(line if isinstance(line, int) else len(line))
         raise StopIteration
 
-    def _take(self, offset: int, line: bytes | int) -> str:
+    def _add_line(self, offset: int, line: bytes | int) -> str:
         if not self.count:
             self.offset = offset
         if self.count == _MOST_LINES:
-            self._again.appendleft((offset, line))
+            self._pushed_back.appendleft((offset, line))
             raise csv.Error("more lines than a row may have")
         self.count += 1
-        self.length += _bytes(line)
+        self.length += line if isinstance(line, int) else len(line)
         self._row.append((offset, line))
         if isinstance(line, int):
             self.problem = "line_bytes"
@@ -170,7 +164,3 @@ class _Lines:
         except UnicodeDecodeError:
             self.problem = "bad_utf8"
             return raw.decode("utf-8", "replace") + "\n"
-
-
-def _bytes(line: bytes | int) -> int:
-    return line if isinstance(line, int) else len(line)

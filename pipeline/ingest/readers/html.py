@@ -1,4 +1,4 @@
-"""HTML files: the file is the page."""
+"""Read HTML files: the file is the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clozeline.pipeline.ingest.readers._whole_file import WholeFile
 
 
 class Html(WholeFile):
-    """Reads a whole page, compressed or not; its `<meta>` may name the encoding."""
+    """Reads a page, compressed or not; its `<meta>` may name the encoding."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")

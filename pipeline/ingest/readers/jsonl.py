@@ -1,4 +1,4 @@
-"""JSON lines, plain or compressed: one object a line, one document an object."""
+"""Read JSON lines, plain or compressed: each line is an object, each object a document."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.readers import Counted, Item
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, integer_of, make_record
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record, parse_integer
 from clozeline.pipeline.ingest.readers._lines import LineFile
 
 
 class Jsonl(LineFile):
-    """Reads one JSON object a line."""
+    """Reads one JSON object per line."""
 
     VERSION: ClassVar[int] = 2
     self_delimiting: ClassVar[bool] = True
@@ -28,7 +28,7 @@ class Jsonl(LineFile):
     def parse(self, line: str, offset: int, length: int) -> Item:
         """Return the record of an object."""
         try:
-            value = json.loads(line, parse_int=integer_of)
+            value = json.loads(line, parse_int=parse_integer)
         except (ValueError, RecursionError) as error:
             why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
             return Counted("malformed", "bad_json", length, detail="" if offset else why)

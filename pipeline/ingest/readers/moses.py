@@ -1,8 +1,8 @@
-"""Two files of aligned lines: line i of one and line i of the other are a pair."""
+"""Read two files of aligned lines: line i of both files is a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field
 from itertools import zip_longest
 from pathlib import Path
@@ -20,11 +20,10 @@ from clozeline.pipeline.ingest.readers import FILE, Counted, Item, OneRange, Raw
 
 
 class Moses(OneRange):
-    """Reads both files line by line, plain or compressed; to be named in the recipe, with `target_path`.
+    """Reads both files line by line, plain or compressed; the recipe must name the reader and `target_path`.
 
-    The locator is the line's number from 0. Files of different numbers of lines cannot be aligned, so the unit fails; a
-    damaged stream gives the pairs before the damage. Only a count from the start says which line of the other file
-    belongs to a line, so a file is one range.
+    The locator is the line index. Files with different numbers of lines cannot be aligned, so the unit fails; a damaged
+    stream yields the pairs before the damage. Lines are matched by counting from the start, so a file is one range.
 
     Example:
         pairs.en `It is raining.`, pairs.de `Es regnet.`
@@ -36,10 +35,10 @@ class Moses(OneRange):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The other file."""
+        """The companion file."""
 
         target_path: str = field(metadata=FILE)
-        """file with the other sides"""
+        """file with the other side of each pair"""
 
     def __init__(self, options: Options, limits: Limits) -> None:
         self._target = Path(options.target_path)
@@ -49,33 +48,40 @@ class Moses(OneRange):
         """Yield all pairs.
 
         Raises:
-            StorageError: the other file is missing, or one of the two has more lines.
+            StorageError: the target file is missing, or one file has more lines.
         """
         if not self._target.is_file():
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
-        other = Account()
-        sides = [
-            ByteLines(one, 0, one.stat().st_size, self._limits, counted, resume=False)
-            for one, counted in ((path, account), (self._target, other))
-        ]
+        size, target_size, target_account = path.stat().st_size, self._target.stat().st_size, Account()
+        sides = (
+            ByteLines(path, 0, size, self._limits, account, resume=False),
+            ByteLines(self._target, 0, target_size, self._limits, target_account, resume=False),
+        )
         cuts: dict[int, Cut] = {}
         for number, lines in enumerate(zip_longest(*sides)):
             present = {side: line[1] for side, line in enumerate(lines) if line is not None}
             cuts |= {side: line for side, line in present.items() if isinstance(line, Cut)}
-            whole = [line for line in present.values() if not isinstance(line, Cut)]
-            if len(whole) == 2:
-                yield self._item(number, *whole)
+            intact = [line for line in present.values() if not isinstance(line, Cut)]
+            if len(intact) == 2:
+                yield self._make_item(number, *intact)
             elif cuts:
-                yield from (Counted("malformed", "unpaired", _length(line)) for line in whole)
+                yield from (Counted("malformed", "unpaired", _length(line)) for line in intact)
             else:
                 raise StorageError(
-                    f"{path} and {self._target}: one ends after line {number}, the other has more; lines of the same "
-                    "number must belong together"
+                    f"{path} and {self._target}: one ends after line {number}, the other has more; both files must "
+                    "have the same number of lines"
                 )
         yield from (Counted("malformed", cuts[side].reason, cuts[side].length) for side in sorted(cuts))
-        _join(account, other, self._target.stat().st_size, [side in cuts for side in range(2)])
+        # add the target side: bytes of both, a record per line number and per damage
+        account.records = max(account.records - (0 in cuts), target_account.records - (1 in cuts)) + len(cuts)
+        account.companion += target_size
+        account.decoded += target_account.decoded
+        account.content += target_account.content
+        account.separators += target_account.separators
+        for reason, count in target_account.undecoded.items():
+            account.pass_over(reason, count)
 
-    def _item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
+    def _make_item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
         if isinstance(text, int) or isinstance(target, int):
             return Counted("malformed", "line_bytes", _length(text) + _length(target))
         length = len(text) + len(target)
@@ -91,15 +97,3 @@ class Moses(OneRange):
 
 def _length(line: bytes | int) -> int:
     return line if isinstance(line, int) else len(line)
-
-
-def _join(account: Account, other: Account, size: int, damaged: Sequence[bool]) -> None:
-    """Add the other side to the account: bytes of both, and a record for each number of a line and each damage."""
-    lines = [one.records - cut for one, cut in zip((account, other), damaged, strict=True)]
-    account.records = max(lines) + sum(damaged)
-    account.companion += size
-    account.decoded += other.decoded
-    account.content += other.content
-    account.separators += other.separators
-    for reason, count in other.undecoded.items():
-        account.pass_over(reason, count)

@@ -1,4 +1,4 @@
-"""Parquet tables: a row is a document."""
+"""Read Parquet tables: a row is a document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH_ROWS: Final = 256
 
 
 class Parquet(TableFile):
-    """Reads row by row, in batches; after a damaged row group the next one."""
+    """Reads in batches of rows; after a damaged row group, continues with the next one."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
@@ -27,10 +27,13 @@ class Parquet(TableFile):
     def table(self, path: Path) -> Iterator[Table]:
         """Open a Parquet file."""
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            groups = range(file.metadata.num_row_groups)
-            yield file.schema_arrow, (_part(file, group) for group in groups)
-
-
-def _part(file: pyarrow.parquet.ParquetFile, group: int) -> Part:
-    batches = partial(file.iter_batches, _BATCH_ROWS, row_groups=[group])
-    return Part(file.metadata.row_group(group).num_rows, batches)
+            yield (
+                file.schema_arrow,
+                (
+                    Part(
+                        file.metadata.row_group(group).num_rows,
+                        partial(file.iter_batches, _BATCH_ROWS, row_groups=[group]),
+                    )
+                    for group in range(file.metadata.num_row_groups)
+                ),
+            )

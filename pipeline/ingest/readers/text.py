@@ -1,4 +1,4 @@
-"""Plain text: the file is the document."""
+"""Read plain text: the file is the document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clozeline.pipeline.ingest.readers._whole_file import WholeFile
 
 
 class Text(WholeFile):
-    """Reads a whole file, compressed or not, in whatever encoding fits."""
+    """Reads a file, compressed or not, in the encoding that fits."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")

@@ -1,4 +1,4 @@
-"""Tab-separated lines, plain or compressed: one text, or one pair of aligned texts, a line."""
+"""Read tab-separated lines, plain or compressed: each line is a text or a pair of aligned texts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TEXT, _TARGET = "text", "target_text"
 
 
 class Tsv(LineFile):
-    r"""Every tab separates two fields and every `\n` two lines: quotes and header lines have no meaning.
+    r"""Splits fields at every tab and lines at every `\n`; quotes and header lines have no meaning.
 
-    The columns `text`, `target_text` and `url` are what they say, others go to `extra`. A line with more or fewer
-    fields is counted as `fields`.
+    The columns `text`, `target_text` and `url` become those of the document, others go to `extra`. A line with more or
+    fewer fields is counted as `fields`.
 
     Example (columns text, target_text):
         `It is raining.<tab>Es regnet.`
@@ -35,15 +35,14 @@ class Tsv(LineFile):
         """Names of the columns."""
 
         columns: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: [_TEXT, _TARGET])
-        """names of the columns in their order, `text` among them"""
+        """names of the columns in order, including `text`"""
 
         def __post_init__(self) -> None:
-            """Check that each name is given once and that one is the text."""
             if len(set(self.columns)) < len(self.columns) or _TEXT not in self.columns:
                 raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """Return the record of a line with the right number of fields."""
+        """Return the record of a line."""
         columns = self._options.columns
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):

@@ -1,4 +1,4 @@
-"""WARC, WET and ARC files, plain or compressed: captured pages, and the texts of a WET file."""
+"""Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.formats.record_stream import DamagedMember, RecordStream, find_record, open_record_stream
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
-# Text mode on Windows makes `\r\r\n` of `\r\n`.
+# text mode on Windows turns `\r\n` into `\r\r\n`
 _WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n"
-# URL, address, date, type, in version 2 five more fields, length.
-# Some URLs hold blanks; the address that follows says where they end.
+# URL, IP address, date, type, five more fields in version 2, length; the IP address ends a URL that contains blanks
 _ARC: Final = (
     rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\r\n]{0,4000}? "
     rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}|-) "
@@ -37,14 +36,13 @@ _NEXT: Final = re.compile(rb"(?<=\n)(?:%s|%s)" % (_WARC, _ARC))
 _HEAD_END: Final = re.compile(rb"\n\r*\n")
 _RECORD_END: Final = re.compile(rb"\r+\n\r+\n")
 _HEAD_BYTES: Final = 1 << 16
-_LOOK_AHEAD: Final = 1 << 13
-"""Longer than any first line of a record."""
+_LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
 @plain_dataclass(frozen=True, slots=True)
 class _Head:
-    """The header of a record: `size` counts its own bytes; `length` is None where it is not a number."""
+    """The header of a record: `size` is its own size, `length` that of the content, None if invalid."""
 
     kind: str
     size: int
@@ -55,14 +53,14 @@ class _Head:
     charset: str | None
     truncated: bool = False
     text_mode: bool = False
-    r"""its lines end in `\r\r\n`, so its content has grown since its length was counted"""
+    r"""its lines end in `\r\r\n`, so its content is longer than its length says"""
 
 
 class Warc:
     """Reads responses with status 200 and an HTML body, and conversion records (WET texts).
 
-    Reading continues after any damage: in gzip files at the next member that begins like a record, elsewhere
-    at the next line that does. Nothing is allocated from a length that a header claims.
+    After damage, reading continues at the next gzip member or line that starts like a record. Memory is never allocated
+    by the length in a header.
     """
 
     VERSION: ClassVar[int] = 3
@@ -73,164 +71,166 @@ class Warc:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """None: a capture describes itself."""
+        """This reader has no options."""
 
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Return whether records can be found from the middle of the file: gzip members and plain records can."""
+        """Return whether records can be found from the middle of the file: in gzip and uncompressed files."""
         return detect_codec(head) in (None, "gzip")
 
     def first(self, path: Path, position: int) -> int:
-        """Return the offset of the first record (of a gzip file: member) at a position or after it."""
+        """Return the offset of the first record, in a gzip file of the first member, from `position` on."""
         size = path.stat().st_size
         if position in (0, size):
             return position
         member = find_record(path, position, self._limits, _begins_record)
         if member is not None:
             return member
-        # One byte earlier: a record begins after the end of a line.
+        # one byte earlier, because a record starts after a line end
         stream = open_record_stream(path, position - 1, self._limits, _begins_record, Account())
-        dropped, found = _seek(stream)
-        return position - 1 + dropped if found else size
+        dropped, is_record = _seek_record(stream)
+        return position - 1 + dropped if is_record else size
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield records whose first byte (in gzip files: whose member's first byte) lies in [start, end)."""
+        """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
         size = path.stat().st_size
         start, end = self.first(path, start), self.first(path, end)
         if start < end:
             stream = open_record_stream(path, start, self._limits, _begins_record, account)
-            stop = yield from self._records(stream, end, size)
+            stop = yield from self._read_records(stream, end, size)
             stream.close(stop, end)
 
-    def _records(self, stream: RecordStream, end: int, size: int) -> Generator[Item, None, int]:
-        """Yield the items up to a record that begins at `end` or later; return the offset where reading ended."""
+    def _read_records(self, stream: RecordStream, end: int, size: int) -> Generator[Item, None, int]:
+        """Yield the items up to a record that starts at `end` or later; return the offset where reading ended."""
         shared = False
         while True:
-            if not _at_content(stream):
+            if not _skip_line_ends(stream):
                 damaged = stream.damaged
                 if damaged is None:
                     return size
                 if damaged.member >= end:
                     if stream.abandoned is not None:
-                        yield _lost(stream, damaged)
+                        yield _count_damage(stream, damaged)
                     return damaged.member
-                found = stream.resync(end)
-                yield _lost(stream, damaged)
-                if not found:
+                resumed = stream.resync(end)
+                yield _count_damage(stream, damaged)
+                if not resumed:
                     return end
                 continue
-            place = stream.position()
-            if stream.is_beyond(place, end):
-                return stream.locate(place)
-            if place.inner and stream.kind == "warc-gz" and not shared:
+            position = stream.position()
+            if stream.is_beyond(position, end):
+                return stream.locate(position)
+            if position.inner and stream.kind == "warc-gz" and not shared:
                 shared = True
                 yield Counted("note", "records_share_gzip_member")
-            yield from self._next(stream, size)
+            yield from self._read_record(stream, size)
 
-    def _next(self, stream: RecordStream, size: int) -> Iterator[Item]:
+    def _read_record(self, stream: RecordStream, size: int) -> Iterator[Item]:
         if _START.match(stream.ahead) is None:
-            yield Counted("note", "resync", _seek(stream)[0])
+            yield Counted("note", "resync", _seek_record(stream)[0])
             return
         stream.account.records += 1
-        head = _head(stream)
+        head = _parse_head(stream)
         if head is None:
             if _is_cut(stream):
                 stream.abandon()
             else:
-                yield Counted("malformed", "bad_header", _seek(stream)[0])
+                yield Counted("malformed", "bad_header", _seek_record(stream)[0])
             return
-        problem = self._problem(stream, head)
-        if isinstance(problem, Counted):
-            yield problem
-        elif problem is not None:
-            place, whole = stream.position(), head.size + (head.length or 0)
-            payload = bytes(stream.ahead[head.size : whole + (problem if head.text_mode else 0)])
-            stream.drop(whole + problem)
-            if problem:
+        extra = self._check_length(stream, head)
+        if isinstance(extra, Counted):
+            yield extra
+        elif extra is not None:
+            position, length = stream.position(), head.size + (head.length or 0)
+            payload = bytes(stream.ahead[head.size : length + (extra if head.text_mode else 0)])
+            stream.drop(length + extra)
+            if extra:
                 payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
                 head = replace(head, truncated=head.truncated or not head.text_mode)
-                yield Counted("note", "short_length", problem)
-            length = _stored_length(stream, place.member, size) if place.inner == 0 else None
-            kind = stream.kind if place.inner == 0 or stream.kind == "warc" else f"{stream.kind}:{place.inner}"
-            item = self._item(head, payload, stream.locate(place), kind, length or whole)
-            yield replace(item, bytes=whole) if isinstance(item, Counted) else replace(item, span=whole)
+                yield Counted("note", "short_length", extra)
+            stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
+            is_start = position.inner == 0 or stream.kind == "warc"
+            kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
+            item = self._make_item(head, payload, stream.locate(position), kind, stored or length)
+            yield replace(item, bytes=length) if isinstance(item, Counted) else replace(item, span=length)
 
-    def _problem(self, stream: RecordStream, head: _Head) -> Counted | int | None:
-        """Return why the record ahead cannot be used, with the stream at the next one.
+    def _check_length(self, stream: RecordStream, head: _Head) -> Counted | int | None:
+        """Return how many bytes after the next record belong to it in spite of its length, usually 0.
 
-        An integer: it can be used; so many bytes after it belong to it, though its length leaves them out. None: damage
-        cuts the record, which is counted with the damage.
+        If the record is unusable: the reason, with the stream at the next record; None if it is cut by damage, which is
+        counted with the damage.
         """
         if head.length is None:
-            return Counted("malformed", "bad_length", _seek(stream)[0])
+            return Counted("malformed", "bad_length", _seek_record(stream)[0])
         if head.length > self._limits.record_bytes:
-            dropped, found = _seek(stream)
-            if stream.damaged is not None and not found:
+            dropped, is_record = _seek_record(stream)
+            if stream.damaged is not None and not is_record:
                 stream.abandon(dropped)
                 return None
-            return Counted("malformed", "too_large" if found and dropped >= head.length else "bad_length", dropped)
-        whole = head.size + head.length
-        stream.ensure(whole + _LOOK_AHEAD)
-        # Nothing vouches for the only record of a damaged member.
-        alone = stream.is_at_damaged_member() and _NEXT.search(stream.ahead, whole - 1) is None
-        if alone or (len(stream.ahead) < whole and _is_cut(stream)):
+            return Counted("malformed", "too_large" if is_record and dropped >= head.length else "bad_length", dropped)
+        length = head.size + head.length
+        stream.ensure(length + _LOOK_AHEAD)
+        # the only record of a damaged member cannot be trusted
+        alone = stream.is_at_damaged_member() and _NEXT.search(stream.ahead, length - 1) is None
+        if alone or (len(stream.ahead) < length and _is_cut(stream)):
             stream.abandon()
             return None
-        if len(stream.ahead) >= whole and _ends_well(stream, whole):
-            return 0
-        if len(stream.ahead) >= whole and (rest := _rest_of_line(stream, head.size, whole)):
-            return rest
-        if head.text_mode and (end := _next_start(stream, whole, self._limits.record_bytes)):
-            return end - whole
-        cut = len(stream.ahead) < whole and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
-        return Counted("malformed", "truncated" if cut else "bad_length", _seek(stream, head.size)[0])
+        if len(stream.ahead) >= length:
+            if _can_end(stream, length):
+                return 0
+            # as in warcio, accept a length that is a little too small if the record ends with the line
+            end = stream.ahead.find(b"\n", length, length + _LOOK_AHEAD) + 1
+            if end and _NEXT.search(stream.ahead, head.size, length) is None and _can_end(stream, end):
+                return end - length
+        if head.text_mode and (end := _find_next_start(stream, length, self._limits.record_bytes)):
+            return end - length
+        cut = len(stream.ahead) < length and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
+        return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0])
 
-    def _item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
-        if head.kind == "conversion":
-            decoded = decode(payload, head.charset)
-            if decoded is None:
-                return Counted("malformed", "charset", length)
-            text, flags = decoded
-            return RawRecord(locator, kind, length, text, False, head.url, head.date, flags | _flag(head))
-        if head.kind != "response":
-            return Counted("ignored", f"type_{_safe(head.kind)}", length)
+    def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
+        if head.kind not in ("conversion", "response"):
+            return Counted("ignored", f"type_{_sanitize(head.kind)}", length)
+        is_page = head.kind == "response"
         try:
-            page = self._page(head, payload)
+            decoded = self._decode_page(head, payload) if is_page else decode(payload, head.charset)
         except Damage as damage:
             return Counted("malformed", damage.reason, length)
-        if isinstance(page, Counted):
-            return page
-        text, flags = page
-        return RawRecord(locator, kind, length, text, True, head.url, head.date, flags | _flag(head))
+        if decoded is None:
+            return Counted("malformed", "charset", length)
+        if isinstance(decoded, Counted):
+            return decoded
+        text, flags = decoded
+        flags |= FLAG_TRUNCATED_SOURCE if head.truncated else 0
+        return RawRecord(locator, kind, length, text, is_page, head.url, head.date, flags)
 
-    def _page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
+    def _decode_page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
         """Return HTML and flags of a captured response."""
         response = parse_response(payload)
         if response is None and head.media.startswith("application/http"):
             return Counted("malformed", "http", len(payload))
-        media, charset, body, whole = head.media, head.charset, payload, True
+        media, charset, body, complete = head.media, head.charset, payload, True
         if response is not None:
             if response.status != 200:
                 return Counted("ignored", f"status_{response.status}")
             media, charset = content_type(response.headers.get("content-type"))
-            body, whole = response.content(self._limits)
+            body, complete = response.content(self._limits)
         if not body.strip():
             return Counted("ignored", "empty_body")
         if media not in HTML_TYPES and not (media == "" and looks_like_html(body)):
-            return Counted("ignored", f"mime_{_safe(media) if media else 'unknown'}")
+            return Counted("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
         if contradicts_html(body):
             return Counted("ignored", "mime_contradicted")
         decoded = decode(body, charset, meta=True)
         if decoded is None:
             return Counted("malformed", "charset", len(payload))
-        return decoded[0], decoded[1] | (0 if whole else FLAG_TRUNCATED_SOURCE)
+        return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
 
 
-def _lost(stream: RecordStream, damaged: DamagedMember) -> Counted:
-    """Return what damage costs: the record that it cuts, or, between records of a gzip file, nothing but garbage."""
+def _count_damage(stream: RecordStream, damaged: DamagedMember) -> Counted:
+    """Return what damage costs: the record that it cuts, or only garbage between the records of a gzip file."""
     content, stream.abandoned = stream.abandoned, None
     if content is None and damaged.reason == "not_gzip" and damaged.member > 0:
         return Counted("note", "resync")
@@ -240,16 +240,12 @@ def _lost(stream: RecordStream, damaged: DamagedMember) -> Counted:
 
 
 def _is_cut(stream: RecordStream) -> bool:
-    """Return whether damage cuts the record ahead: no other one begins between it and the damage."""
+    """Return whether damage cuts the next record: no other record starts before the damage."""
     return stream.damaged is not None and _NEXT.search(stream.ahead, 1) is None
 
 
-def _flag(head: _Head) -> int:
-    return FLAG_TRUNCATED_SOURCE if head.truncated else 0
-
-
-def _safe(name: str) -> str:
-    """Return a name from the file in a form that a reason may hold: short, letters and digits only."""
+def _sanitize(name: str) -> str:
+    """Return a name from the file in a form fit for a reason."""
     return name if _NAME.fullmatch(name) else "other"
 
 
@@ -257,8 +253,8 @@ def _begins_record(content: bytes) -> bool:
     return content.startswith((b"WARC/", b"filedesc://")) or _START.match(content) is not None
 
 
-def _at_content(stream: RecordStream) -> bool:
-    """Pass over line ends between records; False at the end of the stream."""
+def _skip_line_ends(stream: RecordStream) -> bool:
+    """Skip line ends between records; False at the end of the stream."""
     while stream.ensure(1):
         blank = len(stream.ahead) - len(stream.ahead.lstrip(b"\r\n"))
         stream.drop(blank)
@@ -269,16 +265,16 @@ def _at_content(stream: RecordStream) -> bool:
     return False
 
 
-def _seek(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
-    """Drop `skip` bytes or more, up to the next line that begins a record; return how many, and whether one does."""
+def _seek_record(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
+    """Drop at least `skip` bytes, up to the next first line of a record; return the bytes, and whether there is one."""
     dropped = 0
     while True:
-        found = _NEXT.search(stream.ahead, skip)
-        if found is not None and (found.end() < len(stream.ahead) or not stream.fill()):
-            stream.drop(found.start())
-            return dropped + found.start(), True
-        if found is None:
-            # What stays may hold the beginning of a first line.
+        match = _NEXT.search(stream.ahead, skip)
+        if match is not None and (match.end() < len(stream.ahead) or not stream.fill()):
+            stream.drop(match.start())
+            return dropped + match.start(), True
+        if match is None:
+            # keep the last bytes, which may start a first line
             surplus = max(0, len(stream.ahead) - _LOOK_AHEAD)
             stream.drop(surplus)
             dropped, skip = dropped + surplus, max(0, skip - surplus)
@@ -288,12 +284,12 @@ def _seek(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
                 return dropped, False
 
 
-def _ends_well(stream: RecordStream, at: int) -> bool:
-    """Return whether a record may end there: line ends, the end of the file or member, or the next record follow."""
+def _can_end(stream: RecordStream, at: int) -> bool:
+    """Return whether a record can end there: before line ends, the end of file or member, or the next record."""
     rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
     blank = len(rest) - len(follows)
-    # The first line of the next record may be cut.
+    # the first line of the next record may be cut
     cut = blank > 0 and b"\n" not in follows and len(rest) < _LOOK_AHEAD
     return (
         not follows
@@ -305,42 +301,31 @@ def _ends_well(stream: RecordStream, at: int) -> bool:
     )
 
 
-def _rest_of_line(stream: RecordStream, start: int, at: int) -> int:
-    """Return the bytes up to the end of a line, where a record with a length a little too small ends; else 0.
-
-    As in warcio, such a record is kept. Its payload from `start` to `at` must hold no beginning of another one.
-    """
-    end = stream.ahead.find(b"\n", at, at + _LOOK_AHEAD) + 1
-    if not end or _NEXT.search(stream.ahead, start, at) is not None:
-        return 0
-    return end - at if _ends_well(stream, end) else 0
-
-
-def _next_start(stream: RecordStream, start: int, most: int) -> int:
-    """Return the bytes up to the next record at `start` or later, or the end of the file; 0 where neither is near."""
-    while (found := _NEXT.search(stream.ahead, start)) is None:
+def _find_next_start(stream: RecordStream, start: int, most: int) -> int:
+    """Return the bytes up to the next record from `start` on, or the end of the file; 0 beyond `most` bytes."""
+    while (match := _NEXT.search(stream.ahead, start)) is None:
         if len(stream.ahead) > most:
             return 0
         start = max(start, len(stream.ahead) - _LOOK_AHEAD)
         if not stream.fill():
             return 0 if stream.damaged else len(stream.ahead)
-    return found.start()
+    return match.start()
 
 
-def _stored_length(stream: RecordStream, member: int, size: int) -> int | None:
-    """Return the stored bytes of a gzip member that holds the record just passed and nothing else."""
+def _measure_member(stream: RecordStream, member: int, size: int) -> int | None:
+    """Return the stored bytes of a gzip member if it holds only the record just passed."""
     if stream.kind != "warc-gz":
         return None
-    if not _at_content(stream):
+    if not _skip_line_ends(stream):
         return size - member if stream.damaged is None else None
-    place = stream.position()
-    return place.member - member if place.inner == 0 else None
+    position = stream.position()
+    return position.member - member if position.inner == 0 else None
 
 
-def _head(stream: RecordStream) -> _Head | None:
-    """Return the header ahead without dropping it; None where it has no end or lacks a required field."""
+def _parse_head(stream: RecordStream) -> _Head | None:
+    """Return the next header without dropping it; None if it has no end or lacks a required field."""
     if not stream.ahead.startswith(b"WARC/"):
-        return _arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
+        return _parse_arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
     end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
     while end is None and len(stream.ahead) < _HEAD_BYTES and stream.fill():
         end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
@@ -355,9 +340,9 @@ def _head(stream: RecordStream) -> _Head | None:
     return _Head(
         kind=fields["warc-type"].lower(),
         size=end.end(),
-        length=_number(fields.get("content-length", "")),
+        length=_parse_number(fields.get("content-length", "")),
         url=fields.get("warc-target-uri", "").strip("<> ") or None,
-        date=_seconds(re.sub(r"\D", "", fields.get("warc-date", ""))),
+        date=_parse_date(re.sub(r"\D", "", fields.get("warc-date", ""))),
         media=media,
         charset=charset,
         truncated="warc-truncated" in fields,
@@ -365,23 +350,22 @@ def _head(stream: RecordStream) -> _Head | None:
     )
 
 
-def _arc_head(line: bytes) -> _Head | None:
+def _parse_arc_head(line: bytes) -> _Head | None:
     line = line[: line.index(b"\n") + 1]
     fields = line.decode("utf-8", "replace").split()
     at = next(i for i in range(2, len(fields)) if fields[i].isdigit() and len(fields[i]) >= 12)
     url, date, media, length = " ".join(fields[: at - 1]), fields[at], fields[at + 1], fields[-1]
     kind = "filedesc" if url.startswith("filedesc:") else "response" if url.startswith("http") else "other"
-    return _Head(
-        kind, len(line), _number(length), url, _seconds(date), "" if media == "no-type" else media.lower(), None
-    )
+    media = "" if media == "no-type" else media.lower()
+    return _Head(kind, len(line), _parse_number(length), url, _parse_date(date), media, None)
 
 
-def _number(digits: str) -> int | None:
+def _parse_number(digits: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
-def _seconds(digits: str) -> int | None:
-    """Return seconds since 1970 of YYYYMMDDhhmmss (more digits are fractions); None where it is not a date."""
+def _parse_date(digits: str) -> int | None:
+    """Return seconds since 1970 of YYYYMMDDhhmmss (further digits are fractions); None if it is not a date."""
     try:
         return int(datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
     except ValueError:
