@@ -1,1 +1,1 @@
-"""The stage that turns documents into token documents."""
+"""The stage `encode`: tokenize documents and write them as token shards."""

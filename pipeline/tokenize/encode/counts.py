@@ -1,4 +1,4 @@
-"""The counts of the units of `encode`."""
+"""Counts of the units of the stage `encode`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from clozeline.pipeline.execution.unit_record import Counts
 
 
 class _SentenceCounts(TypedDict):
-    """Sentences found, and those that begin at the token where another one begins."""
+    """Sentences split, and those that start at the same token as another one."""
 
     found: int
     merged: int
 
 
 class ShardCounts(TypedDict, total=False):
-    """Amounts in shards. A set without pairs has no target tokens."""
+    """Contents of shards; a set without pairs has no target tokens."""
 
     documents: int
     tokens: int
@@ -26,17 +26,17 @@ class EncodeCounts(Counts, total=False):
     """Counts of units of `encode`."""
 
     rejected: dict[str, int]
-    """documents left out, by reason"""
+    """rejected documents by reason"""
     characters: int
     tokens: int
     target_tokens: int
-    """tokens of the other sides of pairs"""
+    """tokens of the target sides of pairs"""
     target_languages: dict[str, int]
-    """the same by language"""
+    """target tokens by language"""
     sentences: _SentenceCounts
     tokens_by_language: dict[str, int]
     tokens_by_source: dict[str, int]
     merged: ShardCounts
     """content of the shards"""
     held_out: ShardCounts
-    """the part of it that is held out; earlier versions did not count its target tokens"""
+    """held-out part of the shards; earlier versions did not count its target tokens"""

@@ -1,4 +1,4 @@
-"""Later passes of encode: codes for the whole set, runs merged into token shards, and the manifest."""
+"""Later passes of encode: assign codes for the set, merge runs into token shards, write the manifest."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _CODES: Final = "tmp/codes.json"
 
 @dataclass(frozen=True)
 class Codes(Pass[EncodeCounts]):
-    """One unit: facts that all shards share, from the counts of the first pass.
+    """One unit: compute what all shards share from the counts of the first pass.
 
-    Codes of languages and of source groups are their places in the sorted list, so they depend on the set alone.
+    The code of a language or a source group is its index in the sorted list, so it depends only on the set.
     """
 
     name: str
@@ -89,7 +89,7 @@ def _codes(folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Merge(Pass[EncodeCounts]):
-    """One unit a shard: its range of every run becomes `shard-*.arrow` and `documents-*.arrow`."""
+    """One unit per shard: merge its range of every run into `shard-*.arrow` and `documents-*.arrow`."""
 
     name: str
     units: int
@@ -99,7 +99,7 @@ class Merge(Pass[EncodeCounts]):
     seed: int
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write the shard in (order, uid) order, its documents, and intermediates for the manifest."""
+        """Write the shard sorted by (order, uid), its documents, and the counts for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(output.folder)
         table = self._table(output.folder, unit, vocabulary.id_dtype)
@@ -107,7 +107,7 @@ class Merge(Pass[EncodeCounts]):
         info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
         require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
-        name = _documents_name(unit, self.units)
+        name = f"documents-{unit:05d}-of-{self.units:05d}.arrow"
         with output.file(name) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
             documents = table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names)
@@ -116,7 +116,7 @@ class Merge(Pass[EncodeCounts]):
         return self._count(unit, rows, vocabulary.size, output)
 
     def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
-        """Return the documents of the shard from all runs, sorted."""
+        """Return the documents of the shard from all runs, sorted by (order, uid)."""
         batches = read_range(folder, self.runs, shard, id_dtype)
         table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
         order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
@@ -126,27 +126,28 @@ class Merge(Pass[EncodeCounts]):
             uid = uids[sorting[twice[0]]].tobytes().hex()
             raise IntegrityError(
                 f"shard {shard}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
-                "source name and place; give them different `source` labels"
+                "source name and position; give them different `source` labels"
             )
         return table.take(pa.array(sorting)).combine_chunks()
 
     def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
-        """Count the ids of documents that are not held out, for the manifest."""
+        """Count the token ids of training documents, for the manifest."""
         tokens = rows.columns["token_ids"]
         targets = rows.columns.get("target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64)))
         uids = rows.fixed["document_uid"]
-        held = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
-        training = tokens.values[~np.repeat(held, tokens.lengths)]
+        # documents that are held out [N], and the tokens of the others
+        held_out = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
+        training = tokens.values[~np.repeat(held_out, tokens.lengths)]
+        training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
-            others = targets.values[~np.repeat(held, targets.lengths)]
-            token_counts = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
+            token_counts = np.bincount(training, minlength=size) + np.bincount(training_targets, minlength=size)
             np.save(sink, token_counts.astype(np.uint64))
         merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
-        held_out: ShardCounts = {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)}
+        heldout_counts: ShardCounts = {"documents": int(held_out.sum()), "tokens": len(tokens.values) - len(training)}
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
-            held_out["target_tokens"] = len(targets.values) - len(others)
-        return {"merged": merged, "held_out": held_out}
+            heldout_counts["target_tokens"] = len(targets.values) - len(training_targets)
+        return {"merged": merged, "held_out": heldout_counts}
 
 
 def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
@@ -159,19 +160,15 @@ def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> Se
     )
 
 
-def _documents_name(shard: int, shards: int) -> str:
-    return f"documents-{shard:05d}-of-{shards:05d}.arrow"
-
-
 def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
     fixed = {
         "document_uid": identities(table.column("uid")),
         "language": _encode_names(table.column("language"), codes["languages"], np.uint8),
         "source_group": _encode_names(table.column("source_group"), codes["source_groups"], np.uint16),
     }
-    columns = {name: _to_ragged(table.column(name)) for name in ("token_ids", "sentence_starts")}
+    columns = {name: _ragged_lists(table.column(name)) for name in ("token_ids", "sentence_starts")}
     if codes["pairs"]:
-        targets, names = _to_ragged(table.column("target_ids")), table.column("target_language").drop_null()
+        targets, names = _ragged_lists(table.column("target_ids")), table.column("target_language").drop_null()
         language = _encode_names(names, codes["languages"], np.uint8)
         has = np.minimum(targets.lengths, 1)
         columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
@@ -179,11 +176,11 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
 
 
 def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
-    code = {name: index for index, name in enumerate(names)}
-    return np.array([code[name] for name in column.to_pylist()], dtype=dtype)
+    codes = {name: code for code, name in enumerate(names)}
+    return np.array([codes[name] for name in column.to_pylist()], dtype=dtype)
 
 
-def _to_ragged(column: pa.ChunkedArray) -> Ragged:
+def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
     chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     offsets = chunk.offsets.to_numpy()
     values = chunk.values.to_numpy()[offsets[0] : offsets[-1]] if len(chunk) else chunk.values.to_numpy()[:0]
@@ -192,7 +189,7 @@ def _to_ragged(column: pa.ChunkedArray) -> Ragged:
 
 @dataclass(frozen=True)
 class TokenManifest(Pass[EncodeCounts]):
-    """One unit, the last: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
+    """The last unit: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
 
     name: str
     units: int
@@ -203,11 +200,12 @@ class TokenManifest(Pass[EncodeCounts]):
     config: Mapping[str, Any]
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Sum the counts of the shards and write what is known of the whole set."""
+        """Sum the token counts of the shards and write the manifest of the set."""
         folder = output.folder
         check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(folder)
+        # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
             by_id = find_file(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")

@@ -1,7 +1,7 @@
-"""Sorted runs of token documents: what lies between a part and the shards.
+"""Sorted runs of token documents, exchanged between the parts and the shards.
 
 A run holds Arrow record batches without header or footer, in one or more *flushes*. A flush is sorted by (order, uid)
-and cut by shard, so the documents of shard k are one piece of each flush. Reading shard k touches nothing else.
+and split by shard, so the documents of shard k are one contiguous piece of each flush.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from clozeline.pipeline.ingest.documents.document import Document
 
 _FLUSH_BYTES: Final = 1 << 26
 _ROW_BYTES: Final = 256
-"""About what a document's identity and origin take, beside its tokens."""
+"""Approximate bytes of a document's identity and origin, in addition to its tokens."""
 
 
 def run_schema(id_dtype: Any) -> pa.Schema:
-    """Return the columns of a run. `order` is the document's place among all, `order * shards >> 64` its shard."""
+    """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard."""
     ids = pa.from_numpy_dtype(id_dtype)
     return pa.schema(
         [
@@ -46,10 +46,10 @@ def run_schema(id_dtype: Any) -> pa.Schema:
 
 
 class RunWriter:
-    """Collects documents and writes a flush whenever about 64 MiB are held.
+    """Buffers documents and writes a flush of about 64 MiB whenever the buffer is full.
 
     Args:
-        writer: takes the pieces of all shards, flush by flush.
+        writer: receives the pieces of all shards, flush by flush.
         id_dtype: numpy type of token ids.
         shards: number of shards of the token set.
     """
@@ -59,7 +59,7 @@ class RunWriter:
         self._schema = run_schema(id_dtype)
         self._shards = shards
         self._rows: list[tuple[Any, ...]] = []
-        self._held = 0
+        self._buffered = 0
 
     def add(
         self,
@@ -73,12 +73,12 @@ class RunWriter:
         other_side = (target_ids, (document.target_language or "und") if len(target_ids) else None)
         origin = (document.language, document.source_group, document.source, document.offset, document.length)
         self._rows.append((order, document.uid, ids, sentence_starts, *other_side, *origin, document.url))
-        self._held += ids.nbytes + sentence_starts.nbytes + target_ids.nbytes + _ROW_BYTES
-        if self._held >= _FLUSH_BYTES:
+        self._buffered += ids.nbytes + sentence_starts.nbytes + target_ids.nbytes + _ROW_BYTES
+        if self._buffered >= _FLUSH_BYTES:
             self._flush()
 
     def close(self) -> None:
-        """Write what is held, and the index."""
+        """Write the rest of the buffer and the index."""
         if self._rows:
             self._flush()
         self._writer.close()
@@ -89,28 +89,26 @@ class RunWriter:
         bounds = np.searchsorted(shard_of, np.arange(self._shards + 1)).tolist()
         for first, last in pairwise(bounds):
             self._writer.add([self._batch(self._rows[first:last]).serialize()] if first < last else [])
-        self._rows, self._held = [], 0
+        self._rows, self._buffered = [], 0
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-        columns = zip(*rows, strict=True)
-        arrays = [
-            _lists(values, field.type) if pa.types.is_large_list(field.type) else pa.array(values, field.type)
-            for field, values in zip(self._schema, columns, strict=True)
-        ]
+        arrays = []
+        for field, values in zip(self._schema, zip(*rows, strict=True), strict=True):
+            if pa.types.is_large_list(field.type):
+                offsets = pa.array(np.cumsum([0, *map(len, values)], dtype=np.int64))
+                flat = pa.array(np.concatenate(values), field.type.value_type)
+                arrays.append(pa.LargeListArray.from_arrays(offsets, flat))
+            else:
+                arrays.append(pa.array(values, field.type))
         return pa.record_batch(arrays, schema=self._schema)
 
 
-def _lists(values: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.Array:
-    offsets = np.cumsum([0, *(len(value) for value in values)], dtype=np.int64)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(values), kind.value_type))
-
-
 def read_range(folder: Path, runs: Exchange, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
-    """Return the documents of one shard from all runs: one batch for each flush that has any.
+    """Return the documents of one shard from all runs, one batch per flush that has any.
 
     Raises:
         StorageError: a run is missing.
-        IntegrityError: a run is not what was written.
+        IntegrityError: a run is damaged.
     """
     schema = run_schema(id_dtype)
     batches = []

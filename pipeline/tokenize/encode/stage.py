@@ -27,14 +27,14 @@ def _regex() -> Chosen:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EncodeConfig:
-    """The steps from documents to tokens."""
+    """Options of the tokenization."""
 
     sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(default_factory=_regex)
-    """splitter of sentences, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
+    """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
-    """Tokenise each part into sorted runs, agree on codes, merge the runs shard by shard, write the manifest."""
+    """Tokenizes each part into sorted runs, assigns codes, merges the runs shard by shard and writes the manifest."""
 
     name: ClassVar[str] = "encode"
     order: ClassVar[int] = 60
@@ -42,24 +42,24 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Return the sum of the versions of both passes, of the splitter and of the tokenizer."""
+        """Return the sum of the versions of both passes, the splitter and the tokenizer."""
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
         return TOKENIZE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
 
     def mistakes(self) -> Iterator[str]:
-        """Name what the recipe's tokenizer lacks."""
+        """Check that the recipe has a tokenizer."""
         tokenizer_stage(self.recipe)
         yield from ()
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        """Return the passes: parts, one unit for what all shards share, shards, the manifest."""
+        """Return the passes: tokenize the parts, assign codes, merge the shards, write the manifest."""
         recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
         runs = Exchange("runs", units, shards)
         documents = documents_folder(recipe, self.name)
-        giving = tokenizer_stage(recipe)
-        tokenizer = giving.folder / "tokenizer"
-        id_bytes = np.dtype(giving.foreseen_tokenizer().vocabulary.id_dtype).itemsize
+        source = tokenizer_stage(recipe)
+        tokenizer = source.folder / "tokenizer"
+        id_bytes = np.dtype(source.foreseen_tokenizer().vocabulary.id_dtype).itemsize
         return [
             TokenizeDocuments("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
             *runs.passes(),
@@ -69,7 +69,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         ]
 
     def row(self, counts: EncodeCounts) -> Row:
-        """Show documents, and the tokens they became."""
+        """Show documents and tokens."""
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
             out += f"\n{counts['target_tokens']:,} of other sides"
@@ -83,12 +83,12 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         merged, held_out = cast(Mapping[str, int], counts["merged"]), cast(Mapping[str, int], counts["held_out"])
         if merged.keys() == held_out.keys():  # earlier versions did not count the held-out target tokens
             for what in ("documents", "tokens", "target_tokens"):
-                whole, held = merged.get(what, 0), held_out.get(what, 0)
-                amounts |= {split_amount("heldout", what): held, split_amount("train", what): whole - held}
+                total, heldout = merged.get(what, 0), held_out.get(what, 0)
+                amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
         return amounts
 
     def check(self, counts: EncodeCounts) -> None:
-        """Check that documents are encoded or rejected, and that the shards hold what was tokenised."""
+        """Check that each document is encoded or rejected, and that the shards hold what was tokenized."""
         rejected = sum(counts.get("rejected", {}).values())
         documents = counts.get("documents_out", 0)
         require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",

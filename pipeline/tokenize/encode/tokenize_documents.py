@@ -1,4 +1,4 @@
-"""First pass of encode: the documents of a part become token documents, in runs sorted by shard order."""
+"""First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ _BATCH_CHARACTERS: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class TokenDocument:
-    """A document's tokens and where its sentences begin among them.
-
-    `sentences` counts them before any merge, `target_ids` are those of a pair's other side.
-    """
+    """The tokens of a document and the first token of each sentence."""
 
     document: Document
     ids: NDArray[Any]
     sentence_starts: NDArray[np.uint32]
     sentences: int
+    """sentences before merging those that start at the same token"""
     target_ids: NDArray[Any]
+    """tokens of a pair's target side"""
 
 
 def token_documents(
     documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
 ) -> Iterator[TokenDocument]:
-    """Yield tokens and sentence starts of a batch of documents; no tokens for a document without text."""
+    """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens."""
     none = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]
     others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
@@ -66,7 +65,7 @@ def token_documents(
 
 @dataclass(frozen=True)
 class TokenizeDocuments(Pass[EncodeCounts]):
-    """One unit a part: writes its run."""
+    """One unit per part: write its run."""
 
     name: str
     units: int
@@ -77,7 +76,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     seed: int
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Encode a part."""
+        """Tokenize the documents of a part."""
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
@@ -129,6 +128,6 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 @lru_cache(maxsize=1)
 def _tokenizer(folder: Path, written: int) -> Tokenizer:
-    """Load once in a process, since a unit may have a few kilobytes; load again after the file was `written` again."""
+    """Load a tokenizer once per process; `written` is the time of its file, so a new file is loaded again."""
     check_files(folder.parent, "000000", f"{folder.name}/")
     return load_tokenizer(folder)

@@ -1,1 +1,1 @@
-"""Tokenizers of other projects: published files become our tokenizer folder, and our folder a published directory."""
+"""Import tokenizers from published files, and export ours for `transformers`."""

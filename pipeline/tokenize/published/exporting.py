@@ -1,4 +1,4 @@
-"""Exporting a tokenizer as other libraries load it: `tokenizer.json` and `tokenizer_config.json`."""
+"""Export a tokenizer for other libraries: `tokenizer.json` and `tokenizer_config.json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 
 Frame = Literal["pair", "end", "none"]
-"""Special tokens around a text: `pair` is cls, text, sep, as BERT's; `end` is text, eos, as T5's."""
+"""Template of special tokens: `pair` is cls, text, sep, as in BERT; `end` is text, eos, as in T5."""
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
@@ -27,19 +27,15 @@ _DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeReport:
-    """Agreement of an exported tokenizer, as `AutoTokenizer` reads it, with the one it was made from.
-
-    Args:
-        texts: texts compared.
-        differing: texts with other ids, by cause. `specials in text`: equal with `split_special_tokens=True`; `special
-            pieces`: the model itself joins the letters of a special token; `white space`, `space mark`, `case`,
-            `normalisation`, `digit commas`, `ties`.
-        examples: the first differing text of each cause, at most 80 characters of it.
-    """
+    """Agreement of an exported tokenizer, as `AutoTokenizer` loads it, with the original."""
 
     texts: int
+    """number of compared texts"""
     differing: dict[str, int] = field(default_factory=dict)
+    """texts with other ids, by cause; `specials in text`: equal with `split_special_tokens=True`; `special pieces`: the
+    model itself joins the letters of a special token"""
     examples: dict[str, str] = field(default_factory=dict)
+    """the first differing text of each cause, up to 80 characters"""
 
 
 def export_tokenizer(
@@ -51,34 +47,32 @@ def export_tokenizer(
     type_ids: bool = False,
     texts: Sequence[str] = PROBE_TEXTS,
 ) -> ProbeReport:
-    """Write a tokenizer so that transformers' `AutoTokenizer` loads it, offline and without our code.
+    """Write a tokenizer that `AutoTokenizer` of transformers loads offline and without our code.
 
-    Every special token has its name, sentinels and modes are extra special tokens, and the mask takes the space before
-    it, so that the ids beside a mask are those of shards. The written file is loaded again and compared on `texts`.
-    Special tokens that a text spells out become their ids there, as whoever writes `[MASK]` expects; in shards they are
-    ordinary text, for which `AutoTokenizer` has `split_special_tokens=True`.
+    Sentinels and modes become additional special tokens. The mask strips the space before it, so that the ids next to a
+    mask equal those in shards. The written file is loaded again and compared on `texts`. There, special tokens spelled
+    in a text become their ids; in shards they are ordinary text, as with `split_special_tokens=True`.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
-        out: directory to write to; made where it is missing.
-        frame: special tokens around a text; default: those of a published `tokenizer.json`, `pair` where another
-            tokenizer has cls and sep, else none.
-        max_length: longest input of the model in tokens, which is only recorded; default: not recorded.
+        out: output directory, created if missing.
+        frame: template of special tokens; default: that of a published `tokenizer.json`, else `pair` if the tokenizer
+            has cls and sep, else none.
+        max_length: maximum input length of the model in tokens, to record in the configuration.
         type_ids: whether the model reads segment ids, as BERT does.
-        texts: texts to compare; default: 200 of many scripts.
+        texts: texts to compare; default: 200 in many scripts.
 
     Raises:
-        ConfigurationError: the tokenizer lacks the tokens of the frame.
-        IntegrityError: the written file would give a piece another id.
+        ConfigurationError: the tokenizer lacks the tokens of the template.
+        IntegrityError: a piece would get another id in the written file.
     """
     tokenizer = load_tokenizer(folder)
     vocabulary = tokenizer.vocabulary
     model = tokenizer.to_tokenizers()
     _add_specials(model, tokenizer)
-    if frame is None and model.post_processor is not None:
-        frame = "none"  # the published file has its own
     if frame is None:
-        frame = "pair" if {"cls", "sep"} <= vocabulary.specials.keys() else "none"
+        own = model.post_processor is not None  # a published file has its own template
+        frame = "pair" if not own and {"cls", "sep"} <= vocabulary.specials.keys() else "none"
     if frame != "none":
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
@@ -91,7 +85,7 @@ def export_tokenizer(
 
 
 def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer) -> None:
-    """Mark all pieces without text as special, in the order of their ids, and compare every id."""
+    """Mark all pieces without text as special, in order of their ids, and check every id."""
     vocabulary = tokenizer.vocabulary
     mask = vocabulary.specials.get("mask")
     bare = np.flatnonzero(vocabulary.special).tolist()
@@ -115,11 +109,9 @@ def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     ids = [id_of(role, f"the frame '{frame}' of an exported tokenizer") for role in roles]
     pieces = [tokenizer.piece(token) for token in ids]
     single = [*pieces[:-1], "$A", pieces[-1]]
-    return processors.TemplateProcessing(
-        single=single,
-        pair=[*single, "$B:1", f"{pieces[-1]}:1"],
-        special_tokens=list(dict(zip(pieces, ids, strict=True)).items()),
-    )
+    special_tokens = list(dict(zip(pieces, ids, strict=True)).items())
+    pair = [*single, "$B:1", f"{pieces[-1]}:1"]
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
 
 
 def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
@@ -136,8 +128,8 @@ def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> 
 
 
 def probe(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str] = PROBE_TEXTS) -> ProbeReport:
-    """Compare the ids of an exported model with those of the tokenizer, and name the cause of each difference."""
-    model.encode_special_tokens = False  # as AutoTokenizer reads it
+    """Compare the ids of an exported model with the tokenizer's, and find the cause of each difference."""
+    model.encode_special_tokens = False  # as in AutoTokenizer
     differing: dict[str, int] = {}
     examples: dict[str, str] = {}
     for text in texts:
@@ -153,7 +145,7 @@ def _equal(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> bool
 
 
 def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
-    """Return the first change of the text that makes the ids equal; `ties` where equal scores remain."""
+    """Return the first change of the text that makes the ids equal; otherwise `ties`, segmentations of equal score."""
     model.encode_special_tokens = True
     try:
         if _equal(tokenizer, model, text):
@@ -166,11 +158,11 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
 
 
 def _text_variants(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
-    """Yield causes of a difference, each with the text without it."""
+    """Yield possible causes of a difference, each with the text without it."""
     plain = text
     for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
         plain = plain.replace(tokenizer.piece(token), "x")
-    changed = {
+    variants = {
         "special pieces": plain,
         "space mark": text.replace("\u2581", "x"),
         "white space": " ".join(text.split()),
@@ -178,4 +170,4 @@ def _text_variants(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]
         "normalisation": "".join(character for character in text if character.isascii()),
         "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
     }
-    yield from ((cause, other) for cause, other in changed.items() if other != text)
+    yield from ((cause, other) for cause, other in variants.items() if other != text)

@@ -1,4 +1,4 @@
-"""Importing a published tokenizer: its model file, the roles of its pieces, and those it lacks, as our folder."""
+"""Import a published tokenizer: its model file, the roles of its pieces and added special tokens."""
 
 from __future__ import annotations
 
@@ -32,30 +32,28 @@ def import_tokenizer(
     lower_case: bool | None = None,
     add: Collection[str] = (),
 ) -> Tokenizer:
-    """Write a tokenizer folder that gives the ids of a published tokenizer's owner, and load it.
-
-    A tokenizer of ours is copied as it is.
+    """Write a tokenizer folder with the same ids as the publisher's library, and load it; one of ours is copied.
 
     Args:
-        source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a
-            SentencePiece `.model`, or a directory as Hugging Face writes it; or what `own_tokenizer` finds one in.
-        folder: where to write the model file, `published.json`, `vocabulary.json` and `name`.
-        specials: role (`pad cls sep mask bos eos unk`) to piece, beyond what the source says.
+        source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece
+            `.model`, or a Hugging Face directory; or a path that `own_tokenizer` accepts.
+        folder: output folder for the model file, `published.json`, `vocabulary.json` and `name`.
+        specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the source.
         sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
             named `<extra_id_0>`.
-        lower_case: whether WordPiece lowers; default: what the source says, else whether no piece has a capital.
-        add: roles to add after the vocabulary where it lacks them: specials, `sentinels`, `modes`.
+        lower_case: whether WordPiece lower-cases; default: as the source says, else true if no piece has a capital.
+        add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
 
     Raises:
-        ConfigurationError: the source is not a tokenizer, its ids have holes, or a named piece does not exist.
+        ConfigurationError: the source is not a tokenizer, its ids have gaps, or a named piece does not exist.
         IntegrityError: its file is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (own := own_tokenizer(source)) is not None:
         if specials or sentinels or lower_case is not None or add:
             raise ConfigurationError(
-                f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models have learnt: it takes no "
-                "further keys and no further tokens"
+                f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models were trained with: "
+                "it takes no further keys and no further tokens"
             )
         for file in own.files:
             shutil.copyfile(file, folder / file.name)
@@ -68,34 +66,31 @@ def import_tokenizer(
 
 
 def guesses(source: Path, folder: Path) -> list[str]:
-    """Return what a published tokenizer's files do not say, and what was taken instead, one line each.
-
-    Args:
-        source: as given to `import_tokenizer`.
-        folder: what that wrote.
-    """
+    """Return the assumptions of `import_tokenizer` that the published files do not state, one per line."""
     if own_tokenizer(source) is not None:
         return []
     origin = find_source(source)
-    found = list(origin.guesses)
+    assumptions = list(origin.guesses)
     if origin.kind == "wordpiece" and origin.lower_case is None:
         does, why = ("is", "no piece has") if Published.load(folder).lower_case else ("is not", "pieces have")
-        found.append(f"no do_lower_case in tokenizer_config.json: text {does} lowered, because {why} capital letters")
-    return found
+        assumptions.append(
+            f"no do_lower_case in tokenizer_config.json: text {does} lowered, because {why} capital letters"
+        )
+    return assumptions
 
 
 @contextmanager
 def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
-    """Name the user's files in errors about the copies of them, which may be in a folder that is removed."""
+    """Replace paths of copies by those of the user's files in error messages."""
     try:
         yield
     except ClozelineError as error:
         text = str(error)
         for copy, original in originals.items():
             text = text.replace(str(copy), str(original))
-        named = any(str(original) in text for original in originals.values())
+        has_path = any(str(original) in text for original in originals.values())
         source = next(iter(originals.values()))
-        raise type(error)(text if named else f"{source}: {text.removeprefix('tokenizer: ')}") from error
+        raise type(error)(text if has_path else f"{source}: {text.removeprefix('tokenizer: ')}") from error
 
 
 def _import(
@@ -107,7 +102,7 @@ def _import(
     lower_case: bool | None,
     add: Collection[str],
 ) -> Tokenizer:
-    """Write the folder and load it; errors name the files in it."""
+    """Write the folder and load it."""
     model_file = folder / kind.FILE
     _write_model(origin, model_file)
     pieces, behind = _pieces(origin, kind, model_file)
@@ -115,8 +110,8 @@ def _import(
     roles = {**roles_by_name(names), **_own_roles(origin, kind, model_file), **origin.roles, **specials}
     if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
         roles["pad"] = pad
-    marks = _named_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
-    added = _lacking(roles, marks, names, add)
+    marks = _parse_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
+    added = _missing_pieces(roles, marks, names, add)
     lower = origin.lower_case if lower_case is None else lower_case
     if lower is None:
         lower = origin.kind == "wordpiece" and not any(
@@ -152,7 +147,7 @@ def _write_model(origin: Source, target: Path) -> None:
 
 
 def _byte_level(vocabulary: Path, merges: Path) -> Library:
-    """Return GPT-2's kind of model from its two files."""
+    """Return a byte-level BPE model from the two files of GPT-2's format."""
     try:
         model = Library(models.BPE.from_file(str(vocabulary), str(merges)))
     except Exception as error:  # the library raises nothing narrower
@@ -165,7 +160,7 @@ def _byte_level(vocabulary: Path, merges: Path) -> Library:
 
 
 def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], list[str]]:
-    """Return the pieces of the model, and those that its folder puts after them."""
+    """Return the pieces of the model, and those that its folder appends."""
     if origin.kind == "tokenizer_json":
         from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, read_json
 
@@ -195,7 +190,7 @@ def _own_roles(origin: Source, kind: Any, model_file: Path) -> dict[str, str]:
 
 
 def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:
-    """Return the piece whose id the model's configuration gives as that of the pad, if it stands for no text."""
+    """Return the pad piece by the `pad_token_id` of the model's configuration, if it is a special piece."""
     from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
 
     if not isinstance(origin.pad_id, int) or not 0 <= origin.pad_id < len(names):
@@ -206,12 +201,12 @@ def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str]
     return piece if piece in bare and piece != roles.get("unk") else None
 
 
-def _named_sentinels(given: str | Sequence[str], names: Sequence[str]) -> list[str]:
-    if not isinstance(given, str):
-        return list(given)
-    before, mark, after = given.partition("{}")
+def _parse_sentinels(pattern: str | Sequence[str], names: Sequence[str]) -> list[str]:
+    if not isinstance(pattern, str):
+        return list(pattern)
+    before, mark, after = pattern.partition("{}")
     if not mark:
-        raise ConfigurationError(f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {given!r}")
+        raise ConfigurationError(f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}")
     numbers = {
         name: int(inner)
         for name in names
@@ -220,23 +215,23 @@ def _named_sentinels(given: str | Sequence[str], names: Sequence[str]) -> list[s
         and (inner := name[len(before) : len(name) - len(after)]).isdecimal()
     }
     if not numbers:
-        raise ConfigurationError(f"tokenizer.sentinels: the vocabulary has no piece like {given!r}")
+        raise ConfigurationError(f"tokenizer.sentinels: the vocabulary has no piece like {pattern!r}")
     return sorted(numbers, key=numbers.__getitem__)
 
 
-def _lacking(
+def _missing_pieces(
     roles: Mapping[str, str], marks: Sequence[str], names: Sequence[str], add: Collection[str]
 ) -> dict[str, str]:
-    """Return the pieces to add, by role: specials, then sentinels, then modes."""
-    wanted = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}
+    """Return the pieces to add by role: specials, then sentinels, then modes."""
+    missing = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}
     if "sentinels" in add:
-        wanted |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
+        missing |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
     if "modes" in add:
-        wanted |= {mode: f"<{mode}>" for mode in MODES}
-    taken = sorted(set(wanted.values()) & set(names))
+        missing |= {mode: f"<{mode}>" for mode in MODES}
+    taken = sorted(set(missing.values()) & set(names))
     if taken:
         raise ConfigurationError(
             f"tokenizer.add: the vocabulary has {', '.join(taken)} already, without a role; name their roles under "
             "`tokenizer.specials`"
         )
-    return wanted
+    return missing

@@ -1,4 +1,4 @@
-"""Tokenizers of our own: of a folder, of an output of the pipeline, of a run of the trainer or of an imported model."""
+"""Find a tokenizer of Clozeline in its folder, a pipeline output, a training run or an imported model."""
 
 from __future__ import annotations
 
@@ -14,30 +14,27 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 
-_PLACES: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
-"""Folders of a tokenizer, from its own folder, an imported model and an output of the pipeline."""
+_SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
+"""Tokenizer folders relative to the path: itself, in an imported model, in a pipeline output."""
 
 
 @dataclass(frozen=True)
 class OwnTokenizer:
-    """A tokenizer that Clozeline has trained or imported: its algorithm and its files."""
+    """A tokenizer that Clozeline trained or imported: its algorithm and its files."""
 
     kind: str
     files: tuple[Path, ...]
 
 
 def own_tokenizer(path: Path) -> OwnTokenizer | None:
-    """Return the tokenizer of ours that a folder holds or was made with; None where it is none of our folders.
-
-    Args:
-        path: a tokenizer's folder, an output of the pipeline, an imported model, or a run of the trainer.
+    """Return the tokenizer of a tokenizer folder, pipeline output, imported model or training run; None otherwise.
 
     Raises:
-        ConfigurationError: it is a run whose shards, or their tokenizer, are not there any more.
+        ConfigurationError: the shards of a run, or their tokenizer, no longer exist.
     """
-    for place in _PLACES:
-        if (path / place / VOCABULARY_FILE).is_file() and (path / place / NAME_FILE).is_file():
-            return _of_folder(path / place)
+    for folder in (path / name for name in _SUBFOLDERS):
+        if (folder / VOCABULARY_FILE).is_file() and (folder / NAME_FILE).is_file():
+            return _of_folder(folder)
     if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
         manifest_path = _first_set(path / "config.yaml")
         manifest = Manifest.load(manifest_path)
@@ -51,7 +48,7 @@ def _of_folder(folder: Path) -> OwnTokenizer:
 
 
 def _first_set(config: Path) -> Path:
-    """Return the manifest of the first training set of a run."""
+    """Return the manifest path of the first training set of a run."""
     try:
         plain = parse_yaml(config.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:

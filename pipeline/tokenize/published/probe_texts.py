@@ -1,4 +1,4 @@
-"""The 200 texts on which an exported tokenizer is compared: many scripts, each in ten forms."""
+"""200 texts to compare an exported tokenizer with the original: 20 sentences in many scripts, in ten forms each."""
 
 from __future__ import annotations
 
@@ -46,4 +46,3 @@ def _forms(text: str) -> tuple[str, ...]:
 
 
 PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
-"""[200] texts."""

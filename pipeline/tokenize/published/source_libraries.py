@@ -1,4 +1,4 @@
-"""Choosing the owner of a published tokenizer: the library whose ids its model was trained with."""
+"""Detect the library that a published tokenizer belongs to, which defines its ids."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _MODEL: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 _WORDPIECE: Final = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "LayoutLM")
 _PLAIN: Final = ("", "Llama", "CodeLlama", "Gemma", "T5", "MT5", "DebertaV2")
-"""Classes whose ids are those of the `.model` file, with their own pieces after them."""
+"""Classes with the ids of the `.model` file, followed by their own pieces."""
 _FAIRSEQ: Final = ("XLMRoberta", "MBart")
 _BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "llama": "Llama", "gemma": "Gemma",
                          "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "mbart": "MBart"}  # fmt: skip
-"""Families whose folders hold a SentencePiece model, by `model_type` of config.json."""
+"""Families with a SentencePiece model, by `model_type` of config.json."""
 _NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
 _T5_SENTINELS: Final = 100
 _MBART_CODES: Final = tuple(
@@ -45,40 +45,37 @@ _MBART_CODES: Final = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A published tokenizer.
-
-    Args:
-        kind: file of `pipeline/tokenize/tokenizers/` that encodes as its owner does.
-        files: the model file, or vocabulary and merges.
-        roles: role to piece, as its configuration says.
-        behind: pieces that its configuration puts after those of the model, in the order of their ids.
-        lower_case: whether a WordPiece tokenizer lowers.
-        fairseq: whether the ids are those of fairseq.
-        steps: what its owner does to a text before the model, and to its pieces.
-        guesses: what its folder does not say, and what was taken instead, one line each.
-        pad_id: id of the pad, as the configuration of its model says.
-    """
+    """A published tokenizer."""
 
     kind: str
+    """file of `pipeline/tokenize/tokenizers/` that gives the ids of its library"""
     files: tuple[Path, ...]
+    """the model file, or vocabulary and merges"""
     roles: Mapping[str, str] = field(default_factory=dict)
+    """piece by role, from its configuration"""
     behind: Sequence[str] = ()
+    """pieces that its configuration appends to those of the model, in order of their ids"""
     behind_ids: Sequence[int] = ()
     lower_case: bool | None = None
+    """true if WordPiece lower-cases; None if not stated"""
     fairseq: bool = False
+    """true for the ids of fairseq"""
     steps: Sequence[str] = ()
+    """preprocessing of texts and pieces by its library"""
     guesses: Sequence[str] = ()
+    """assumptions that its folder does not state, one per line"""
     pad_id: int | None = None
+    """`pad_token_id` of its model's configuration"""
 
 
 def find_source(path: Path) -> Source:
-    """Return what a path holds: a file, or a directory as Hugging Face writes it.
+    """Return the tokenizer of a file or a Hugging Face directory.
 
-    A `.model` belongs to SentencePiece and a `vocab.txt` of BERT's kind to WordPiece, also where a converted
-    `tokenizer.json` lies beside it.
+    A `.model` belongs to SentencePiece and a BERT-style `vocab.txt` to WordPiece, even next to a converted
+    `tokenizer.json`.
 
     Raises:
-        ConfigurationError: there is no tokenizer, or one whose owner's steps are not known.
+        ConfigurationError: there is no tokenizer, or the preprocessing of its library is unknown.
     """
     if path.is_dir():
         return _directory(path)
@@ -89,8 +86,8 @@ def find_source(path: Path) -> Source:
     kinds = {".model": "sentencepiece_model", ".txt": "wordpiece", ".json": "tokenizer_json"}
     if path.suffix not in kinds or path.name == "merges.txt":
         raise ConfigurationError(
-            f"tokenizer.path {path}: expected tokenizer.json, vocab.txt, vocab.json or encoder.json with its merges "
-            f"beside it, a `.model` file, or a folder that holds one, got {path.name}"
+            f"tokenizer.path {path}: expected tokenizer.json, vocab.txt, vocab.json or encoder.json next to its "
+            f"merges, a `.model` file, or a folder that holds one, got {path.name}"
         )
     return Source(kind=kinds[path.suffix], files=(path,))
 
@@ -99,7 +96,7 @@ def _merges(path: Path) -> Path:
     for name in ("merges.txt", "vocab.bpe"):
         if (merges := path.parent / name).is_file():
             return merges
-    raise ConfigurationError(f"tokenizer.path {path}: expected its merges, merges.txt or vocab.bpe, beside it")
+    raise ConfigurationError(f"tokenizer.path {path}: expected its merges, merges.txt or vocab.bpe, in the same folder")
 
 
 def _directory(path: Path) -> Source:
@@ -147,7 +144,7 @@ def _directory(path: Path) -> Source:
 
 
 def _family_of_model(path: Path, name: str) -> tuple[str, str]:
-    """Return the family of a SentencePiece model whose folder names no class, and the line that says so."""
+    """Return the family of a SentencePiece model without `tokenizer_class`, and the assumption in words."""
     model_type = str(_read(path / "config.json").get("model_type") or "")
     silent = "no tokenizer_class in tokenizer_config.json"
     if not model_type:
@@ -157,9 +154,9 @@ def _family_of_model(path: Path, name: str) -> tuple[str, str]:
 
 
 def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what transformers' `AlbertTokenizer` (version 4, in Python) does to a text, by its configuration.
+    """Return the preprocessing of transformers' `AlbertTokenizer` (version 4, in Python) by its configuration.
 
-    These are the steps of ALBERT's own code (arXiv 1909.11942), and XLNet's for quotes, which that code leaves out.
+    These are the steps of ALBERT's code (arXiv 1909.11942), and the quotes of XLNet.
     """
     steps = {
         "white_space": config.get("remove_space", True),
@@ -168,11 +165,11 @@ def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:
         "lower": config.get("do_lower_case", True),
         DIGIT_COMMAS: True,
     }
-    return tuple(step for step, wanted in steps.items() if wanted)
+    return tuple(step for step, is_on in steps.items() if is_on)
 
 
 def _usual_pieces(family: str) -> list[str]:
-    """Return the pieces that a family has after those of its file, where its folder does not list them."""
+    """Return the pieces that a family appends to its file, if its folder does not list them."""
     if family in ("T5", "MT5"):
         return [f"<extra_id_{number}>" for number in reversed(range(_T5_SENTINELS))]
     if family in _FAIRSEQ:
@@ -181,7 +178,7 @@ def _usual_pieces(family: str) -> list[str]:
 
 
 def _behind(path: Path, config: Mapping[str, Any]) -> dict[int, str]:
-    """Return the added tokens of a folder by id, ascending."""
+    """Return the added tokens of a folder by ascending id."""
     added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
     added |= {token: piece for piece, token in _read(path / "added_tokens.json").items()}
     return {token: piece for token in sorted(added) if (piece := added[token])}
@@ -202,10 +199,10 @@ def _content(entry: Any) -> str:
 
 
 def roles_by_name(pieces: Iterable[str]) -> dict[str, str]:
-    """Return the roles of pieces whose names say them, as BERT's `[MASK]` and T5's `</s>` do."""
+    """Return the roles of pieces by their names, such as BERT's `[MASK]` and T5's `</s>`."""
     known = set(pieces)
-    found = {role: next((name for name in names if name in known), None) for role, names in _NAMES.items()}
-    return {role: name for role, name in found.items() if name is not None}
+    roles = {role: next((name for name in names if name in known), None) for role, names in _NAMES.items()}
+    return {role: name for role, name in roles.items() if name is not None}
 
 
 def sentinels_by_name(pieces: Iterable[str]) -> list[str]:

@@ -1,1 +1,1 @@
-"""The stage that takes a published tokenizer instead of training one."""
+"""The stage `tokenizer`: import a published tokenizer instead of training one."""

@@ -1,4 +1,4 @@
-"""Roles of special tokens that the rows of a recipe need and a vocabulary lacks."""
+"""Find the special tokens that the rows of a recipe need and a vocabulary lacks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
 _SIZE: Final = 1024
 
 User: TypeAlias = Callable[[Vocabulary], object]
-"""A maker of rows with a vocabulary, which raises ConfigurationError where it lacks a token."""
+"""Checks a vocabulary; raises ConfigurationError if it lacks a token."""
 
 
 def users_of(recipe: Recipe) -> list[User]:
-    """Return the users of special tokens: each objective, the frame of a task, and padding.
+    """Return the users of special tokens: each objective, the template of a task, and padding.
 
-    Rows of unequal length are padded when they are read, whatever made them, so that a vocabulary without a pad would
-    be refused by the training alone.
+    Padding is always checked: rows are padded only when they are read, so a missing pad would fail first in training.
     """
     entries: Sequence[Any] = recipe.config_of("corrupt") if recipe.has("corrupt") else ()
     users: list[User] = [entry.check_tokens for entry in entries]
@@ -33,33 +32,28 @@ def users_of(recipe: Recipe) -> list[User]:
 
 
 def check_pad(vocabulary: Vocabulary) -> None:
-    """Raise ConfigurationError where rows cannot be padded."""
+    """Raise ConfigurationError if the vocabulary has no pad."""
     vocabulary.id_of("pad", "padding of rows")
 
 
 def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield roles (specials, `sentinels`, `modes`) without which rows cannot be made.
+    """Yield the roles (specials, `sentinels`, `modes`) that some user needs and the vocabulary lacks.
 
-    Each user gets a vocabulary that has everything, then one that lacks the role: so users tell what they need by what
-    they refuse.
-
-    Args:
-        users: of the special tokens, as `users_of` gives them.
-        vocabulary: the vocabulary that may lack some.
+    Each user checks a complete vocabulary, then one without the role: a role is needed if the second check fails.
     """
-    whole = foreseen_vocabulary(_SIZE, 0)
+    complete = foreseen_vocabulary(_SIZE, 0)
     lacking: dict[str, Vocabulary] = {
-        role: replace(whole, specials={name: token for name, token in whole.specials.items() if name != role})
+        role: replace(complete, specials={name: token for name, token in complete.specials.items() if name != role})
         for role in SPECIALS
         if role not in vocabulary.specials
     }
-    lacking["sentinels"] = replace(whole, sentinels=whole.sentinels[: len(vocabulary.sentinels)])
-    lacking["modes"] = replace(whole, modes={name: whole.modes[name] for name in vocabulary.modes})
-    able = [user for user in users if _takes(user, whole)]
-    yield from (role for role, less in lacking.items() if not all(_takes(user, less) for user in able))
+    lacking["sentinels"] = replace(complete, sentinels=complete.sentinels[: len(vocabulary.sentinels)])
+    lacking["modes"] = replace(complete, modes={name: complete.modes[name] for name in vocabulary.modes})
+    able = [user for user in users if _accepts(user, complete)]
+    yield from (role for role, partial in lacking.items() if not all(_accepts(user, partial) for user in able))
 
 
-def _takes(user: User, vocabulary: Vocabulary) -> bool:
+def _accepts(user: User, vocabulary: Vocabulary) -> bool:
     try:
         user(vocabulary)
     except ConfigurationError:

@@ -29,28 +29,27 @@ from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
 _LISTED: Final = 12
-"""Added pieces that the log names; the report names all."""
+"""Added pieces listed in the log; the report lists all."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class TokenizerConfig:
-    """The published tokenizer to take, instead of `train_tokenizer`."""
+    """The published tokenizer to import, instead of `train_tokenizer`."""
 
     WORD: ClassVar = "path"
 
     path: Annotated[Path, HOME_EXPANDED]
-    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a SentencePiece
-    `.model`, or a folder as Hugging Face writes it; or one of ours: a tokenizer, an output of the pipeline, a run"""
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, or a
+    Hugging Face folder; or a tokenizer, an output of the pipeline or a run of Clozeline"""
     specials: dict[str, str] = field(default_factory=dict)
-    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not tell"""
+    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
     sentinels: str | list[str] = field(default_factory=list)
-    """pieces that serve as sentinels, in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default:
-    those named `<extra_id_0>`"""
+    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default: those named
+    `<extra_id_0>`"""
     lower_case: bool | None = None
-    """true if WordPiece lowers its text; default: what the files say, else whether no piece has a capital"""
+    """lower-case the text of WordPiece; default: as the files say, else true if no piece has a capital"""
     add: bool = False
-    """add the special tokens that rows of the recipe need and the tokenizer lacks, after its vocabulary: those of its
-    objectives and of the frame of its task, and the pad"""
+    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks"""
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
@@ -58,16 +57,16 @@ class TokenizerConfig:
 
 
 class TokenizerCounts(Counts, total=False):
-    """Counts of the one unit."""
+    """Counts of the unit."""
 
     vocabulary: dict[str, int]
     """ids of the vocabulary: `published` and `added`"""
     added: dict[str, int]
-    """id of each piece that was added"""
+    """id of each added piece"""
 
 
 class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
-    """Imports a tokenizer and publishes it where `train_tokenizer` would publish its own."""
+    """Imports a tokenizer into the folder layout of `train_tokenizer`."""
 
     name: ClassVar[str] = "tokenizer"
     order: ClassVar[int] = 51
@@ -78,24 +77,24 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         """Return the roles to add, in the order of their ids."""
         if not self.config.add:
             return ()
-        return tuple(find_missing_roles(users_of(self.recipe), _import_vocabulary(*self._facts(), ())))
+        return tuple(find_missing_roles(users_of(self.recipe), _import_vocabulary(*self._cache_key(), ())))
 
     def _source(self) -> Source | OwnTokenizer:
         return own_tokenizer(self.config.path) or find_source(self.config.path)
 
-    def _facts(self) -> tuple[str, str, int]:
-        """Return what decides the vocabulary, in a form that can be remembered."""
+    def _cache_key(self) -> tuple[str, str, int]:
+        """Return what determines the vocabulary, as a hashable cache key."""
         paths = self._source().files
         newest = max(path.stat().st_mtime_ns for path in paths)
         return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
-        """Return the vocabulary itself: its files are there before the run."""
+        """Return the vocabulary itself: its files exist before the run."""
         kind = registry.find("clozeline.pipeline.tokenize.tokenizers", self._source().kind)
-        return ForeseenTokenizer(_import_vocabulary(*self._facts(), self._add()), kind.VERSION)
+        return ForeseenTokenizer(_import_vocabulary(*self._cache_key(), self._add()), kind.VERSION)
 
     def mistakes(self) -> Iterator[str]:
-        """Name what keeps the tokenizer from being imported, and from padding rows; stages after name the rest."""
+        """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""
         vocabulary = self.foreseen_tokenizer().vocabulary
         if check_pad in users_of(self.recipe):
             try:
@@ -105,21 +104,21 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
                 yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
 
     def version(self) -> int:
-        """Return a hash of everything in the tokenizer's files that decides ids."""
+        """Return a hash of everything in the tokenizer's files that determines ids."""
         return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        """Return the one pass, of one unit."""
+        """Return the pass of a single unit."""
         return [ImportTokenizer("main", 1, self.config.path, _options(to_plain(self.config)), self._add())]
 
     def row(self, counts: TokenizerCounts) -> Row:
-        """Show the file, and the number of ids."""
+        """Show the file and the number of ids."""
         return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
 
 
 @plain_dataclass(frozen=True)
 class ImportTokenizer(Pass[TokenizerCounts]):
-    """Import, publish."""
+    """Import a tokenizer and publish it."""
 
     name: str
     units: int
@@ -128,7 +127,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
     add: tuple[str, ...]
 
     def run(self, unit: int, output: Output) -> TokenizerCounts:
-        """Publish the model file, `published.json`, `vocabulary.json` and `name` below `tokenizer/`."""
+        """Publish the model file, `published.json`, `vocabulary.json` and `name` in `tokenizer/`."""
         (output.folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
             tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
@@ -152,7 +151,7 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _import_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
-    """Return the vocabulary without its folder, which is gone: every stage of a run asks for it."""
+    """Import the vocabulary in a temporary folder; cached because every stage of a run needs it."""
     with tempfile.TemporaryDirectory() as temporary:
         try:
             tokenizer = import_tokenizer(Path(path), Path(temporary), **_options(json.loads(config)), add=add)

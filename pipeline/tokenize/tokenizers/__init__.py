@@ -1,4 +1,4 @@
-"""Tokenizers: one algorithm a file; how one is stored, loaded and found."""
+"""Tokenizers, one algorithm per file, and how to save, load and find them."""
 
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     Encoding,

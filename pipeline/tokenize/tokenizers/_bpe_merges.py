@@ -1,4 +1,4 @@
-"""Learning merges as the textbook does (arXiv 1508.07909): the most frequent pair, ties to the pair met first."""
+"""Learn BPE merges (arXiv 1508.07909): merge the most frequent pair; the first in the corpus wins a tie."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ def count_words(words: Iterable[str]) -> dict[str, int]:
 
 
 class _Corpus:
-    """The words as merged so far, and where each pair occurs in them.
+    """The words as merged so far, and the words in which each pair occurs.
 
-    Where a pair does not come up again, its count falls and its first place moves on. So an outdated entry of the queue
-    is never behind its present place, and checking the first entry is enough.
+    The count of a pair only falls and its first occurrence only moves back until a merge creates it again, so the first
+    entry of the queue can be validated when it is popped.
     """
 
     def __init__(self, words: Sequence[Sequence[str]], counts: Sequence[int], lengths: Callable[[str], int]) -> None:
         self.words = [list(word) for word in words]
         self.counts, self.lengths = counts, lengths
         self.totals: dict[Pair, int] = defaultdict(int)
-        self.places: dict[Pair, list[int]] = defaultdict(list)
+        self.words_of: dict[Pair, list[int]] = defaultdict(list)
         self.passed: dict[Pair, int] = defaultdict(int)
         for number in range(len(self.words)):
             self.add(number, 1)
 
     def add(self, number: int, sign: int) -> set[Pair]:
-        """Add the pairs of a word to the totals, or take them away; returns them."""
+        """Add (sign 1) or subtract (sign -1) the pairs of a word, and return them."""
         word = self.words[number]
         pairs = list(pairwise(word))
         for pair in pairs:
             self.totals[pair] += sign * self.counts[number]
         for pair in set(pairs) if sign > 0 else ():
-            places = self.places[pair]
-            at = bisect_left(places, number)
-            if at == len(places) or places[at] != number:
-                places.insert(at, number)
+            words = self.words_of[pair]
+            at = bisect_left(words, number)
+            if at == len(words) or words[at] != number:
+                words.insert(at, number)
             self.passed[pair] = min(self.passed[pair], at)
         return set(pairs)
 
     def first(self, pair: Pair) -> tuple[int, int]:
-        """Return the word that a pair occurs in first, and the characters before it there."""
-        places = self.places[pair]
-        while self.passed[pair] < len(places):
-            number, before = places[self.passed[pair]], 0
+        """Return the first word that contains a pair, and the characters before the pair in it."""
+        words = self.words_of[pair]
+        while self.passed[pair] < len(words):
+            number, before = words[self.passed[pair]], 0
             word = self.words[number]
             for left, right in pairwise(word):
                 if (left, right) == pair:
@@ -74,16 +74,16 @@ def learn_merges(
     banned: Collection[str] = (),
     min_frequency: int = 2,
 ) -> list[Pair]:
-    """Return merges in the order that they are learned, at most `limit`.
+    """Return at most `limit` merges in the order in which they are learned.
 
     Args:
-        words: words and how often they occur, in order of first appearance.
-        symbols: the symbols that a word is made of at first.
-        limit: merges to learn.
-        join: the symbol that two symbols become.
+        words: counts of words, in order of first appearance.
+        symbols: splits a word into its initial symbols.
+        limit: maximum number of merges.
+        join: merges two symbols.
         lengths: characters of a symbol.
-        banned: symbols that no merge makes.
-        min_frequency: times that a pair must occur.
+        banned: symbols that no merge may create.
+        min_frequency: minimum count of a pair.
 
     Example: low x4, lowest x2, newer x6, wider x3, new x2, each with `_` at its end, give er, er_, ne, new, lo, low,
         newer_, low_.
@@ -94,11 +94,11 @@ def learn_merges(
     merges: list[Pair] = []
     while queue and len(merges) < limit:
         total, number, before, pair = heapq.heappop(queue)
-        present = (-corpus.totals[pair], *corpus.first(pair))
-        if -present[0] < min_frequency or join(*pair) in banned:
+        current = (-corpus.totals[pair], *corpus.first(pair))
+        if -current[0] < min_frequency or join(*pair) in banned:
             continue
-        if present != (total, number, before):
-            heapq.heappush(queue, (*present, pair))
+        if current != (total, number, before):
+            heapq.heappush(queue, (*current, pair))
             continue
         merges.append(pair)
         for changed in _merge(corpus, pair, join(*pair)):
@@ -107,9 +107,9 @@ def learn_merges(
 
 
 def _merge(corpus: _Corpus, pair: Pair, merged: str) -> list[Pair]:
-    """Merge a pair in all words; returns the pairs that came up, in order of their characters."""
+    """Merge a pair in all words, and return the new pairs, sorted."""
     fresh: set[Pair] = set()
-    for number in corpus.places[pair][corpus.passed[pair] :]:
+    for number in corpus.words_of[pair][corpus.passed[pair] :]:
         word = corpus.words[number]
         if pair not in pairwise(word):
             continue
@@ -117,7 +117,7 @@ def _merge(corpus: _Corpus, pair: Pair, merged: str) -> list[Pair]:
         corpus.words[number] = _replace_pair(word, pair, merged)
         fresh |= corpus.add(number, 1) - before
     corpus.totals[pair] = 0
-    return sorted(found for found in fresh if merged in found)
+    return sorted(new for new in fresh if merged in new)
 
 
 def _replace_pair(word: Sequence[str], pair: Pair, merged: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Encoding chunk by chunk, for algorithms no step of which crosses the border between two chunks of a text."""
+"""Encode a text chunk by chunk with a cache, for algorithms that never cross a chunk boundary."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 BETWEEN_SPACES: Final = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-"""Chunks of WordPiece: no step of the algorithm crosses white space."""
+"""Chunks of WordPiece, which never crosses white space."""
 
 Tokens: TypeAlias = tuple[Sequence[int] | NDArray[Any], Sequence[int] | NDArray[np.int32]]
-"""Ids of a chunk, and the character of the chunk at which each begins."""
+"""Ids of a chunk, and the character of the chunk at which each starts."""
 
-_KNOWN_CHUNKS: Final = 1 << 18
+_CACHED_CHUNKS: Final = 1 << 18
 _CHUNK_CHARACTERS: Final = 64
 
 
 class ChunkEncoder:
-    """Encodes each chunk once and remembers short ones.
+    """Encodes each chunk once and caches short ones.
 
     Args:
         chunks: pattern of a chunk; text between matches has no tokens.
-        tokens: the algorithm, on one chunk.
+        tokens: the algorithm on one chunk.
         dtype: type of ids.
-        together: the algorithm on all short chunks of a text that are new, for libraries that are faster so.
+        together: the algorithm on a batch of chunks, for libraries that are faster in batches.
     """
 
     def __init__(
@@ -39,22 +39,21 @@ class ChunkEncoder:
         together: Callable[[Sequence[str]], Iterable[Tokens]] | None = None,
     ) -> None:
         self._chunks, self._tokens, self._dtype, self._together = chunks, tokens, dtype, together
-        self._known: dict[str, tuple[bytes, bytes]] = {}
+        self._cache: dict[str, tuple[bytes, bytes]] = {}
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
         return [self._encode_text(text) for text in texts]
 
     def _encode_text(self, text: str) -> Encoding:
-        if len(self._known) > _KNOWN_CHUNKS:
-            self._known.clear()
-        known, learned, chunks = self._known, self._encode_chunk, self._chunks.findall(text)
-        new = self._together and [
-            chunk for chunk in set(chunks) if chunk not in known and len(chunk) <= _CHUNK_CHARACTERS
-        ]
-        if self._together and new:
-            known.update(zip(new, map(self._to_bytes, self._together(new)), strict=True))
-        parts = [(known.get(chunk) or learned(chunk))[0] for chunk in chunks]
+        if len(self._cache) > _CACHED_CHUNKS:
+            self._cache.clear()
+        cache, chunks = self._cache, self._chunks.findall(text)
+        if self._together:
+            new = [chunk for chunk in set(chunks) if chunk not in cache and len(chunk) <= _CHUNK_CHARACTERS]
+            if new:
+                cache.update(zip(new, map(self._to_bytes, self._together(new)), strict=True))
+        parts = [(cache.get(chunk) or self._encode_chunk(chunk))[0] for chunk in chunks]
         return Encoding(np.frombuffer(b"".join(parts), dtype=self._dtype), lambda: self._starts(text))
 
     def _starts(self, text: str) -> NDArray[np.int64]:
@@ -62,16 +61,17 @@ class ChunkEncoder:
         parts: list[bytes] = []
         for match in self._chunks.finditer(text):
             begins.append(match.start())
-            parts.append((self._known.get(match[0]) or self._encode_chunk(match[0]))[1])
+            parts.append((self._cache.get(match[0]) or self._encode_chunk(match[0]))[1])
+        # character of the chunk at which each token starts [T], plus the start of its chunk
         starts: NDArray[np.int64] = np.frombuffer(b"".join(parts), dtype=np.int32).astype(np.int64)
         starts += np.repeat(np.array(begins, dtype=np.int64), [len(part) >> 2 for part in parts])
         return starts
 
     def _encode_chunk(self, chunk: str) -> tuple[bytes, bytes]:
-        learned = self._to_bytes(self._tokens(chunk))
+        encoded = self._to_bytes(self._tokens(chunk))
         if len(chunk) <= _CHUNK_CHARACTERS:
-            self._known[chunk] = learned
-        return learned
+            self._cache[chunk] = encoded
+        return encoded
 
     def _to_bytes(self, tokens: Tokens) -> tuple[bytes, bytes]:
         return np.asarray(tokens[0], self._dtype).tobytes(), np.asarray(tokens[1], np.int32).tobytes()

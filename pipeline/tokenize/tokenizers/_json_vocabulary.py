@@ -1,4 +1,4 @@
-"""Base of vocabularies that are a list of pieces in a JSON file: characters, words, textbook BPE."""
+"""Base of the tokenizers with a list of pieces in a JSON file: characters, words, textbook BPE."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from clozeline.repair import repair_of
 
 
 class JsonVocabulary:
-    """A vocabulary in `pieces.json`: spare ids, learned pieces, and what else the algorithm keeps."""
+    """A vocabulary in `pieces.json`: number of spare ids, pieces and data of the algorithm."""
 
     NAME: ClassVar[str]
     FILE: ClassVar[str] = "pieces.json"
     FEWEST: ClassVar[int] = 1
-    """learned pieces that a vocabulary must have room for"""
+    """minimum number of trained pieces"""
     _encoder: ChunkEncoder
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
         reserved = special_pieces(facts["reserved"])
         names = [*reserved, *facts["pieces"]]
-        pieces: list[bytes | None] = [None] * len(reserved) + [
-            self.text_of(piece).encode() for piece in facts["pieces"]
-        ]
-        self._table = PieceTable(pieces, names)
+        texts = [self.text_of(piece).encode() for piece in facts["pieces"]]
+        self._table = PieceTable([*[None] * len(reserved), *texts], names)
         self.vocabulary = special_piece_roles(facts["reserved"]).vocabulary(self._table, {"name": self.NAME, **facts})
         self._ids = {piece: len(reserved) + number for number, piece in enumerate(facts["pieces"])}
         self._unknown = self.vocabulary.specials["unk"]
@@ -44,7 +42,7 @@ class JsonVocabulary:
 
     @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError where `size` has no room for the pieces that every vocabulary of this kind has."""
+        """Raise ConfigurationError if `size` is below the minimum of the algorithm."""
         check_room(cls.NAME, options, cls.FEWEST)
 
     @classmethod
@@ -57,11 +55,7 @@ class JsonVocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read `pieces.json`.
-
-        Raises:
-            IntegrityError: the file is missing or not one of ours.
-        """
+        """Read `pieces.json`; IntegrityError if it is missing or damaged."""
         path = folder / cls.FILE
         try:
             return cls(parse_json(path.read_text(encoding="utf-8")))

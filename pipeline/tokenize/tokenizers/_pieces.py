@@ -1,4 +1,4 @@
-"""Parts that all tokenizers share: reserved pieces, pieces as bytes, offsets from byte lengths, cutting long texts."""
+"""Shared by all tokenizers: special pieces, pieces as bytes, offsets from byte lengths, splitting of long texts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 ENCODING_CUT: Final = 1 << 16
-"""Longest text given to a library at once, in characters: bounds its memory, and costs grow faster than the text."""
+"""Maximum characters per call of a library: bounds its memory, and costs grow faster than linearly."""
 TRAINING_CUT: Final = 1 << 10
-"""The same for training: a megabyte without a space would be one word, walked through for every merge."""
+"""Maximum characters of a training text: a megabyte without a space would be one word, scanned for every merge."""
 TRAINING_DOCUMENT: Final = 1 << 20
-"""Characters that one document gives to training: no single text decides the pieces."""
+"""Maximum characters of a document in training, so that no single document dominates."""
 
 
 def special_pieces(spares: int) -> list[str]:
-    """Return the pieces without text, in the order of their ids from 0: specials, sentinels, modes, spares."""
+    """Return the pieces without text, in order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
         *(f"<extra_{number}>" for number in range(SENTINELS)),
@@ -38,7 +38,7 @@ def special_pieces(spares: int) -> list[str]:
 
 
 def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
-    """Return a vocabulary like that of a tokenizer to be trained: its special ids, and pieces of no meaning."""
+    """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces."""
     reserved = special_pieces(spares)
     ordinary = size - len(reserved)
     table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
@@ -46,22 +46,22 @@ def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """Return the printable character of each byte: itself where it prints, else one from U+0100 on."""
+    """Return GPT-2's printable character of each byte: itself if printable, else one from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
 
 
 def fingerprint(facts: Any) -> str:
-    """Return the SHA-256 (hex) of everything that decides how a tokenizer encodes, as canonical JSON."""
+    """Return the SHA-256 (hex) of everything that determines the ids of a tokenizer, as canonical JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def cut(text: str, limit: int) -> list[str]:
-    """Return slices of at most `limit` characters that join to the text.
+    """Split a text into slices of at most `limit` characters.
 
-    A cut falls before white space where the last half of a slice has any: there no piece of ours crosses it, so the
-    tokens are those of the whole text.
+    The cut is before white space if the last half of a slice has any: no piece of ours crosses it, so the tokens stay
+    the same.
     """
     slices = []
     start = 0
@@ -78,16 +78,16 @@ def cut(text: str, limit: int) -> list[str]:
 
 
 def training_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts as training sees them: bounded per document, cut to short pieces."""
+    """Yield the texts for training: a bounded part of each document, in short slices."""
     for text in texts:
         yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
 
 
 class PieceTable:
-    """The bytes of each id: gives offsets, texts and bitmaps without calling the library.
+    """The bytes of each id, to compute offsets, texts and masks without the library.
 
     Args:
-        pieces: bytes of each id, None for ids without text.
+        pieces: bytes of each id, None for special ids.
         names: the piece of each id as text.
     """
 
@@ -95,21 +95,21 @@ class PieceTable:
         self.names = list(names)
         self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
         self.special = np.array([piece is None for piece in pieces])
-        # A special id counts as no bytes: were it ever produced, the lengths below would not add up.
+        # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def word_starts(self) -> NDArray[np.bool_]:
-        """Return which pieces open a word, [size] bool."""
+        """Return the mask of pieces that start a word, [size] bool."""
         opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
         return np.array(opens, dtype=np.bool_)
 
     def ends_in_space(self) -> NDArray[np.bool_]:
-        """Return which pieces end in white space other than a space, [size] bool."""
+        """Return the mask of pieces that end in white space other than a space, [size] bool."""
         ends = [not special and _ends_in_space(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
         return np.array(ends, dtype=np.bool_)
 
     def vocabulary(self, print_: str) -> Vocabulary:
-        """Return the facts that objectives may know; `print_` is the fingerprint."""
+        """Return the vocabulary with the fingerprint `print_`."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
         return Vocabulary(
             size=len(self.names),
@@ -123,23 +123,23 @@ class PieceTable:
         )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the bytes of the ids as text."""
+        """Return the text of the ids."""
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
     def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
-        """Return the encodings of texts; offsets follow from the lengths of the pieces.
+        """Return the encodings of texts, with offsets from the lengths of the pieces.
 
         Raises:
-            IntegrityError: the ids of a text hold more or fewer bytes than the text.
+            IntegrityError: the pieces of a text have more or fewer bytes than the text.
         """
         return [self._encoding(*row) for row in zip(range(len(texts)), texts, ids, strict=True)]
 
     def _encoding(self, row: int, text: str, ids: NDArray[Any]) -> Encoding:
-        held, expected = int(self.lengths.take(ids).sum()), len(text) if text.isascii() else len(text.encode())
-        if held != expected:
+        actual, expected = int(self.lengths.take(ids).sum()), len(text) if text.isascii() else len(text.encode())
+        if actual != expected:
             raise IntegrityError(
                 f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand for "
-                f"{held}; the text begins {text[:60]!r}"
+                f"{actual}; the text begins {text[:60]!r}"
             )
         return Encoding(ids, lambda: self._starts(text, ids), lambda: self._ends(text, ids))
 
@@ -155,15 +155,15 @@ class PieceTable:
 
 
 def _characters_of(text: str) -> NDArray[np.int64]:
-    """Return the character that each byte of the UTF-8 of a text belongs to, [bytes]."""
+    """Return the character of each UTF-8 byte of a text, [bytes]."""
     lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
     return np.cumsum(lead, dtype=np.int64) - 1
 
 
 def _opens_word(piece: bytes) -> bool:
-    """Return whether a piece opens a word: white space does, and the first byte of a character of an unspaced script.
+    """Return whether a piece starts a word: it starts with white space or a character of an unspaced script.
 
-    A piece that holds only the first bytes of a character has the script of most letters that begin with them.
+    A piece with only the first bytes of a character has the script of most letters that start with them.
     """
     text = piece.decode("utf-8", errors="ignore")
     if text and piece.startswith(text[0].encode()):
@@ -174,7 +174,7 @@ def _opens_word(piece: bytes) -> bool:
 
 @lru_cache
 def _letters_from(start: bytes) -> list[str]:
-    """Return letters whose UTF-8 begins with some bytes, every one or some 64 of them, evenly spread."""
+    """Return the letters whose UTF-8 starts with some bytes, or about 64 of them, evenly spaced."""
     lengths = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
     missing = next((length for length, leads in lengths.items() if start and start[0] in leads), 0) - len(start)
     if missing <= 0:
@@ -183,8 +183,8 @@ def _letters_from(start: bytes) -> list[str]:
     code = start[0] & (0x3F >> len(start) + missing - 1)
     for byte in start[1:]:
         code = code << 6 | byte & 0x3F
-    found = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
-    return [letter for letter in found if letter.isalpha() and letter.encode().startswith(start)]
+    characters = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
+    return [letter for letter in characters if letter.isalpha() and letter.encode().startswith(start)]
 
 
 def _ends_in_space(piece: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Changes that publishers make to a text before their SentencePiece model, and where each character comes from."""
+"""Preprocessing of text by publishers before their SentencePiece model, with the origin of each character."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import normalizers
 
 DIGIT_COMMAS: Final = "digit_commas"
-"""A step after the model: a piece such as `▁2010,` becomes the pieces of `2010`, and `,`."""
+"""Post-processing: split a piece such as `▁2010,` into the pieces of `2010` and `,`."""
 _WORD: Final = re.compile(r"\S+")
 _QUOTES: Final = re.compile("``|''")
 
@@ -35,13 +35,13 @@ def _strip_accents(text: str) -> str:
 STEPS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
     {"white_space": _join, "quotes": _quote, "accents": _strip_accents, "lower": str.lower}
 )
-"""`white_space` leaves one space between words, `quotes` makes `` and '' a ", `accents` is NFKD without marks."""
+"""`white_space` normalizes to single spaces, `quotes` turns `` and '' into ", `accents` is NFKD without marks."""
 
 
 def prepare(text: str, steps: Iterable[str]) -> str:
-    r"""Return the text as the model sees it; `steps` are names of `STEPS`, in order.
+    r"""Return the text after the steps, which are names of `STEPS`, in order.
 
-    Example: white_space, quotes, accents and lower make " Ünï\n``x''" the text 'uni "x"'.
+    Example: white_space, quotes, accents and lower turn " Ünï\n``x''" into 'uni "x"'.
     """
     for step in steps:
         if step in STEPS and not (step == "accents" and text.isascii()):
@@ -50,55 +50,55 @@ def prepare(text: str, steps: Iterable[str]) -> str:
 
 
 def sources(text: str, steps: Sequence[str]) -> NDArray[np.int64]:
-    """Return for each character of the prepared text the place in the text that it comes from, [characters] int64."""
+    """Return the index in the text of each character of the prepared text, [characters] int64."""
     if "white_space" not in steps:
         return np.array(_sources(text, 0, steps), np.int64)
-    places: list[int] = []
+    indices: list[int] = []
     end = 0
     for word in _WORD.finditer(text):
         if end:
-            places.append(end)
+            indices.append(end)
         end = word.end()
-        places += _sources(word[0], word.start(), steps)
-    return np.array(places, np.int64)
+        indices += _sources(word[0], word.start(), steps)
+    return np.array(indices, np.int64)
 
 
 def _sources(text: str, start: int, steps: Sequence[str]) -> list[int]:
-    places = list(range(start, start + len(text)))
+    indices = list(range(start, start + len(text)))
     for step in steps:
         if step == "quotes" and ("``" in text or "''" in text):
             dropped = {mark.start() + 1 for mark in _QUOTES.finditer(text)}
-            places = [place for number, place in enumerate(places) if number not in dropped]
+            indices = [index for number, index in enumerate(indices) if number not in dropped]
         elif step == "accents" and not text.isascii():
-            places = [place for place, c in zip(places, text, strict=True) for _ in _strip_accents(c)]
+            indices = [index for index, c in zip(indices, text, strict=True) for _ in _strip_accents(c)]
         elif step == "lower" and not text.isascii():
-            places = [place for place, c in zip(places, text, strict=True) for _ in c.lower()]
+            indices = [index for index, c in zip(indices, text, strict=True) for _ in c.lower()]
         if step in STEPS and step != "white_space":
             text = STEPS[step](text)
-    return places
+    return indices
 
 
 def normalizers_of(steps: Iterable[str]) -> list[Any]:
-    """Return the steps as the `tokenizers` library writes them; `lower` does not see a final sigma there."""
-    found: list[Any] = []
+    """Return the steps as normalizers of the `tokenizers` library; its `lower` ignores final sigmas."""
+    converted: list[Any] = []
     for step in steps:
         if step == "white_space":
             blank = _class(str.isspace)
-            found.append(normalizers.Replace(tokenizers.Regex(rf"\A{blank}+|{blank}+\z"), ""))
-            found.append(normalizers.Replace(tokenizers.Regex(f"{blank}+"), " "))
+            converted.append(normalizers.Replace(tokenizers.Regex(rf"\A{blank}+|{blank}+\z"), ""))
+            converted.append(normalizers.Replace(tokenizers.Regex(f"{blank}+"), " "))
         elif step == "quotes":
-            found += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+            converted += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
         elif step == "accents":
             marks = _class(lambda character: unicodedata.combining(character) > 0)
-            found += [normalizers.NFKD(), normalizers.Replace(tokenizers.Regex(marks), "")]
+            converted += [normalizers.NFKD(), normalizers.Replace(tokenizers.Regex(marks), "")]
         elif step == "lower":
-            found.append(normalizers.Lowercase())
-    return found
+            converted.append(normalizers.Lowercase())
+    return converted
 
 
 def _class(holds: Callable[[str], bool]) -> str:
-    """Return the regular expression of one of the characters for which a function holds."""
+    """Return the regular expression class of the characters for which a function is true."""
     codes = {code for code in range(sys.maxunicode + 1) if holds(chr(code))}
     first = sorted(code for code in codes if code - 1 not in codes)
     last = sorted(code for code in codes if code + 1 not in codes)
-    return "[" + "".join(f"\\x{{{one:X}}}-\\x{{{other:X}}}" for one, other in zip(first, last, strict=True)) + "]"
+    return "[" + "".join(f"\\x{{{start:X}}}-\\x{{{end:X}}}" for start, end in zip(first, last, strict=True)) + "]"

@@ -1,4 +1,4 @@
-"""Facts about a published tokenizer that its model file does not hold: roles of pieces, and further pieces."""
+"""Metadata of an imported tokenizer that its model file lacks: roles of pieces, and appended pieces."""
 
 from __future__ import annotations
 
@@ -21,29 +21,26 @@ FACTS_FILE: Final = "published.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Roles and layout of the ids.
-
-    Args:
-        specials: role (`pad cls sep mask bos eos unk`) to piece.
-        sentinels: pieces in order of use.
-        modes: mode (`R`, `S`, `X`) to piece.
-        behind: pieces without text after those of the model, in the order of their ids.
-        added: those of `behind` that the publisher does not have.
-        spares: pieces kept free for later roles.
-        lower_case: WordPiece lowers its text and strips accents.
-        fairseq: ids of a SentencePiece model are those of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1.
-        steps: what a SentencePiece model's publisher does to a text before the model, in order, and to its pieces.
-    """
+    """Roles and layout of the ids."""
 
     specials: Mapping[str, str] = field(default_factory=dict)
+    """piece by role (`pad cls sep mask bos eos unk`)"""
     sentinels: Sequence[str] = ()
+    """pieces in order of use"""
     modes: Mapping[str, str] = field(default_factory=dict)
+    """piece by mode (`R`, `S`, `X`)"""
     behind: Sequence[str] = ()
+    """pieces without text after those of the model, in order of their ids"""
     added: Sequence[str] = ()
+    """pieces of `behind` that the publisher does not have"""
     spares: Sequence[str] = ()
+    """unused pieces for later roles"""
     lower_case: bool = False
+    """WordPiece lower-cases its text and strips accents"""
     fairseq: bool = False
+    """a SentencePiece model has the ids of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1"""
     steps: Sequence[str] = ()
+    """preprocessing before a SentencePiece model, in order, and post-processing of its pieces"""
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
@@ -52,11 +49,7 @@ class Published:
 
     @staticmethod
     def load(folder: Path) -> Published:
-        """Read what `save` wrote.
-
-        Raises:
-            IntegrityError: the file is missing or damaged.
-        """
+        """Read `published.json`; IntegrityError if it is missing or damaged."""
         path = folder / FACTS_FILE
         try:
             return Published(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
@@ -66,16 +59,12 @@ class Published:
                 f"{repair_of(path)}"
             ) from error
 
-    def _decisive(self) -> dict[str, Any]:
-        """Return the facts; without steps those of versions that knew none, so that fingerprints stay."""
-        return {name: value for name, value in asdict(self).items() if name != "steps" or value}
-
     def bare(self) -> set[str]:
-        """Return the pieces without text that these facts name."""
+        """Return all pieces without text."""
         return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.behind, *self.spares}
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise ConfigurationError where a role is given to a piece that does not exist, or a step is not known."""
+        """Raise ConfigurationError if a role names a missing piece, or a step is unknown."""
         if unknown := sorted(set(self.steps) - {*STEPS, DIGIT_COMMAS}):
             raise ConfigurationError(
                 f"tokenizer: expected steps among {', '.join((*STEPS, DIGIT_COMMAS))}, got {', '.join(unknown)}; "
@@ -88,17 +77,19 @@ class Published:
             )
 
     def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:
-        """Return the vocabulary of a model's pieces.
+        """Return the vocabulary of a model.
 
         Args:
-            table: the pieces of all ids, those of `behind` included.
-            decisive: everything in the model file that decides the ids of a text.
+            table: the pieces of all ids, including `behind`.
+            decisive: everything in the model file that determines the ids of a text.
 
         Raises:
-            ConfigurationError: a role is given to a piece that does not exist.
+            ConfigurationError: a role names a missing piece.
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}
+        # earlier versions had no steps: leave them out if empty, so that fingerprints stay
+        published = {name: value for name, value in asdict(self).items() if name != "steps" or value}
         special = table.special.copy()
         special[[ids[name] for name in self.bare()]] = True
         return Vocabulary(
@@ -109,12 +100,12 @@ class Published:
             special=special,
             word_start=table.word_starts() & ~special,
             ends_in_space=table.ends_in_space() & ~special,
-            fingerprint=fingerprint({**decisive, "published": self._decisive()}),
+            fingerprint=fingerprint({**decisive, "published": published}),
         )
 
 
 def check_distinct(names: Sequence[str], where: str) -> None:
-    """Raise ConfigurationError where two ids have one piece: the earlier one would be a hole."""
+    """Raise ConfigurationError if two ids have the same piece: the earlier id would be a gap."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names):
         if name in seen:

@@ -1,4 +1,4 @@
-"""SentencePiece models: types of pieces, their bytes, and the same model for the `tokenizers` library."""
+"""SentencePiece models: bytes of pieces, and conversion to the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
-"""SentencePiece writes a space so; the character itself, where a text has it, goes through its three bytes."""
+"""The mark of a space; this character in a text is encoded as its three bytes."""
 _BPE: Final = 2
 
 
 def bytes_of(piece: Any) -> bytes | None:
-    """Return the bytes of a piece, None for those without text."""
+    """Return the bytes of a piece; None if it has no text."""
     if piece.type in (KINDS.CONTROL, KINDS.UNKNOWN):
         return None
     if piece.type == KINDS.BYTE:
@@ -27,7 +27,7 @@ def bytes_of(piece: Any) -> bytes | None:
 
 
 def decisive_facts(name: str, facts: Any) -> dict[str, Any]:
-    """Return what decides the ids of a text: pieces, normaliser, flags; never the options of the trainer."""
+    """Return what determines the ids of a text: pieces, normalizer and flags, not the options of the trainer."""
     normalizer = facts.normalizer_spec
     return {
         "name": name,
@@ -43,20 +43,16 @@ def decisive_facts(name: str, facts: Any) -> dict[str, Any]:
 
 
 def to_tokenizers(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
-    """Return the model for the `tokenizers` library, without special tokens.
+    """Convert a model proto, with its pieces in order of their ids, to the `tokenizers` library.
 
-    Its ids are those of SentencePiece but for ties and rare white space; `export_tokenizer` counts the differences.
-
-    Args:
-        facts: the model's proto.
-        pieces: its pieces in the order of their ids.
+    The ids differ only for ties and rare white space; `export_tokenizer` counts the differences.
     """
     model = tokenizers.Tokenizer(_bpe(facts, pieces) if facts.trainer_spec.model_type == _BPE else _unigram(pieces))
     if steps := _normalizer_steps(facts.normalizer_spec):
         model.normalizer = normalizers.Sequence(steps)
-    marked = sorted((piece.piece for piece in pieces if piece.type == KINDS.USER_DEFINED), key=len, reverse=True)
-    if marked:
-        pattern = "|".join(re.escape(piece) for piece in marked)
+    user_defined = sorted((piece.piece for piece in pieces if piece.type == KINDS.USER_DEFINED), key=len, reverse=True)
+    if user_defined:
+        pattern = "|".join(re.escape(piece) for piece in user_defined)
         model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     if facts.normalizer_spec.add_dummy_prefix:
@@ -84,7 +80,7 @@ def _unigram(pieces: Sequence[Any]) -> models.Unigram:
 
 
 def _bpe(facts: Any, pieces: Sequence[Any]) -> models.BPE:
-    """Return the model with a merge for each split of a piece in two pieces, best merged piece first."""
+    """Return a BPE model with a merge for each split of a piece into two pieces, by the rank of the piece."""
     ids = {piece.piece: number for number, piece in enumerate(pieces)}
     normal = {piece.piece: (-piece.score, ids[piece.piece]) for piece in pieces if piece.type == KINDS.NORMAL}
     merges = [

@@ -1,4 +1,4 @@
-"""Base of the models that SentencePiece trains (arXiv 1808.06226), with the settings that lose no text."""
+"""Base of the models trained by SentencePiece (arXiv 1808.06226), with lossless settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
 import sentencepiece
 import tokenizers
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from sentencepiece import sentencepiece_model_pb2
 
+from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
@@ -26,6 +29,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, decisive_facts, to_tokenizers
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
 from clozeline.repair import repair_of
 
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
@@ -33,14 +37,21 @@ _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNOREC
 
 
 class TrainedSentencepiece:
-    """A model in `spiece.model`: no normalisation, no dummy prefix, bytes for rare characters."""
+    """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters."""
 
     NAME: ClassVar[str]
-    """the algorithm's name"""
+    """name of the algorithm"""
     MODEL: ClassVar[str]
-    """the trainer's name for it"""
+    """its name in the library"""
     FILE: ClassVar[str] = "spiece.model"
     LOSS: ClassVar[str] = ""
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(TrainingOptions):
+        """Options of the training."""
+
+        character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
+        """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded as bytes"""
 
     def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
         self._model = model
@@ -54,7 +65,7 @@ class TrainedSentencepiece:
 
     @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError where `size` has no room for reserved pieces, bytes, the newline and one piece."""
+        """Raise ConfigurationError if `size` has no room for special pieces, bytes, the newline and one piece."""
         reserved = len(special_pieces(options.reserved))
         if options.size < reserved + 258:
             raise ConfigurationError(
@@ -64,10 +75,10 @@ class TrainedSentencepiece:
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
-        """Learn the pieces and write `spiece.model`; too little text for `size` gives a smaller vocabulary.
+        """Train the pieces and write `spiece.model`; too little text for `size` gives a smaller vocabulary.
 
         Raises:
-            ConfigurationError: `size` leaves no room beside reserved pieces and 256 bytes, or the texts are empty.
+            ConfigurationError: `size` is too small, or the texts are empty.
         """
         cls.check_size(options)
         sample = [text.replace(SPACE, " ") for text in training_texts(texts)]
@@ -81,11 +92,7 @@ class TrainedSentencepiece:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read `spiece.model`.
-
-        Raises:
-            IntegrityError: the file is missing or not one of ours.
-        """
+        """Read `spiece.model`; IntegrityError if it is missing or damaged."""
         path = folder / cls.FILE
         try:
             return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
@@ -103,8 +110,7 @@ class TrainedSentencepiece:
 
     def _join(self, row: list[str], pieces: Iterator[NDArray[np.int32]]) -> NDArray[Any]:
         parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
-        join_pieces = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return join_pieces.astype(self.vocabulary.id_dtype)
+        return np.concatenate(parts).astype(self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""
@@ -117,12 +123,12 @@ class TrainedSentencepiece:
         return self._table.names[token]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
+        """Convert the model to the `tokenizers` library, without special tokens."""
         return to_tokenizers(self._facts, self._facts.pieces)
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Yield parts for the library; each U+2581 alone."""
+    """Split a text for the library; each U+2581 is a slice of its own."""
     for number, part in enumerate(text.split(SPACE)):
         if number:
             yield SPACE
@@ -130,7 +136,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _possible_size(name: str, error: RuntimeError, options: Any) -> int:
-    """Parse, from the trainer's message, the largest vocabulary that the sample supports."""
+    """Parse the largest vocabulary that the sample supports from the trainer's message."""
     if too_large := _TOO_LARGE.search(str(error)):
         return int(too_large[1])
     if too_small := _TOO_SMALL.search(str(error)):
@@ -138,7 +144,7 @@ def _possible_size(name: str, error: RuntimeError, options: Any) -> int:
             f"{name}: size {options.size} is too small for this text: its characters need {too_small[1]}; "
             f"give that size or more, or a character_coverage below {options.character_coverage}"
         ) from error
-    raise ConfigurationError(f"{name}: the sample cannot be learnt from: {error}") from error
+    raise ConfigurationError(f"{name}: the sample cannot be trained on: {error}") from error
 
 
 def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:

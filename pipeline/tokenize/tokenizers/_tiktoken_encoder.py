@@ -1,4 +1,4 @@
-"""Byte-level BPE by `tiktoken`, for vocabularies to which it gives the ids that their merges give."""
+"""Encode byte-level BPE with `tiktoken` if it gives the same ids as the merges of the vocabulary."""
 
 from __future__ import annotations
 
@@ -14,53 +14,54 @@ from tokenizers import models
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
 
 TextEncoder: TypeAlias = Callable[[str], NDArray[np.uint32]]
-"""Gives the ids of a text."""
+"""Returns the ids of a text."""
 
 _GPT2: Final = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-"""The words of GPT-2, as `ByteLevel` of the `tokenizers` library cuts them, without going back within a word."""
+"""GPT-2's pre-tokenization pattern, with possessive quantifiers: no backtracking within a word."""
 _UNUSED: Final = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 
 
 def library_encoder(library: tokenizers.Tokenizer) -> TextEncoder:
-    """Return the encoder of `tokenizers`."""
+    """Return the encoder of the `tokenizers` library."""
     return lambda text: np.array(library.encode(text, add_special_tokens=False).ids, dtype=np.uint32)
 
 
 def rank_encoder(library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: Collection[str]) -> TextEncoder | None:
-    """Return the encoder of `tiktoken` for a `tokenizer.json`, None where the ids of some text could differ.
+    """Return the encoder of `tiktoken` for a `tokenizer.json`; None if the ids of some text could differ.
 
-    `tiktoken` merges the two neighbours whose bytes together have the lowest id; the merges of a file name both
-    neighbours. A piece is the same bytes in whatever word, so what it is merged from is the same in all of them. Thus
-    the ids are equal where each merge makes a piece of its own, these have rising ids, and the bytes of each piece
-    alone give that piece.
+    `tiktoken` merges the neighbors whose concatenation has the lowest id, while a merge names both neighbors. The ids
+    are equal if each merge makes a new piece, the ids of these pieces ascend, and each piece encodes to itself.
 
     Args:
-        library: the file as `tokenizers` reads it, for runs of blanks too long for the patterns of `tiktoken`.
+        library: the model in `tokenizers`, for runs of spaces too long for the pattern of `tiktoken`.
         facts: content of the file.
-        bare: pieces that no text gives.
+        bare: pieces that never occur in text.
 
-    Example: "the mask" gives `the` `Ġmask` with the files of GPT-2, by either library.
+    Example: "the mask" gives `the` `Ġmask` with the files of GPT-2 in either library.
     """
-    model = facts["model"]
-    if not _is_plain(facts, bare) or any(model.get(name) for name in _UNUSED):
+    content = facts["model"]
+    if not _is_plain(facts, bare) or any(content.get(name) for name in _UNUSED):
         return None
     alphabet = byte_alphabet()
-    ids = {name: token for name, token in model["vocab"].items() if name not in bare}
+    ids = {name: token for name, token in content["vocab"].items() if name not in bare}
     if not alphabet.keys() <= ids.keys() or not all(alphabet.keys() >= set(name) for name in ids):
         return None
-    pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"]]
-    made = [left + right for left, right in pairs]
-    if made != sorted(ids.keys() - alphabet.keys(), key=ids.__getitem__) or not _reachable(ids, pairs):
+    pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in content["merges"]]
+    merged = [left + right for left, right in pairs]
+    if merged != sorted(ids.keys() - alphabet.keys(), key=ids.__getitem__):
+        return None
+    model = models.BPE(dict(ids), pairs)
+    if any([token.id for token in model.tokenize(name)] != [number] for name, number in ids.items()):
         return None
     ranks = {bytes(alphabet[letter] for letter in name): token for name, token in ids.items()}
-    quick = tiktoken.Encoding("clozeline", pat_str=_GPT2, mergeable_ranks=ranks, special_tokens={})
-    sure = library_encoder(library)
+    fast = tiktoken.Encoding("clozeline", pat_str=_GPT2, mergeable_ranks=ranks, special_tokens={})
+    fallback = library_encoder(library)
 
     def encode(text: str) -> NDArray[np.uint32]:
         try:
-            ids: NDArray[np.uint32] = quick.encode_to_numpy(text, disallowed_special=())
+            ids: NDArray[np.uint32] = fast.encode_to_numpy(text, disallowed_special=())
         except ValueError:
-            return sure(text)
+            return fallback(text)
         return ids
 
     return encode
@@ -76,8 +77,3 @@ def _is_plain(facts: Mapping[str, Any], bare: Collection[str]) -> bool:
         and not cutter.get("add_prefix_space", True)
         and all(entry["content"] in bare for entry in facts["added_tokens"])
     )
-
-
-def _reachable(ids: Mapping[str, int], pairs: list[Any]) -> bool:
-    library = models.BPE(dict(ids), pairs)
-    return all([token.id for token in library.tokenize(name)] == [number] for name, number in ids.items())

@@ -1,4 +1,4 @@
-"""Tokenizers: one algorithm a file, all lossless; how a trained one is stored, loaded and found."""
+"""The interface of tokenizers, and how to save, load and find them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _STAGES: Final = ("train_tokenizer", "tokenizer")
 
 
 class Encoding:
-    """The tokens of one text.
+    """The tokens of a text.
 
     Args:
-        ids: [tokens] uint16 or uint32.
-        starts: what `starts` returns, or a function that computes it when it is first read.
-        ends: a function that computes what `ends` returns; None for a tokenizer whose tokens end with a character.
+        ids: [T] uint16 or uint32.
+        starts: the property `starts`, or a function that computes it on first use.
+        ends: a function that computes the property `ends`; None if no token ends inside a character.
     """
 
     __slots__ = ("_ends", "_starts", "ids")
@@ -44,17 +44,16 @@ class Encoding:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """[tokens] character at which each token begins; a character spread over several tokens is that of all."""
+        """[T] character at which each token starts; several tokens of one character share it."""
         if not isinstance(self._starts, np.ndarray):
             self._starts = self._starts()
         return self._starts
 
     @property
     def ends(self) -> NDArray[np.int64] | None:
-        """[tokens] character after the last one that each token holds a part of; None if no token ends inside one.
+        """[T] character after the last one that each token overlaps; None if no token ends inside a character.
 
-        Byte-level tokens end inside characters: the space and the first byte of a letter are often one token, which
-        `starts` alone would take for a space.
+        Byte-level tokens may end inside a character: a space and the first byte of a letter are often one token.
         """
         return None if self._ends is None else self._ends()
 
@@ -62,7 +61,7 @@ class Encoding:
 class Tokenizer(Protocol):
     """The interface of tokenizers.
 
-    No text ever encodes to a special id but the unknown one; where `LOSS` is empty, `decode(encode(text)) == text`.
+    No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
     """
 
     SAMPLE_BYTES: ClassVar[int]
@@ -70,17 +69,17 @@ class Tokenizer(Protocol):
     FILE: ClassVar[str]
     """name of the model file"""
     LOSS: ClassVar[str]
-    """parts of a text that do not come back from its ids; empty where nothing is lost"""
+    """parts of a text that decoding does not restore; empty if lossless"""
     vocabulary: Vocabulary
 
     @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError where `size` has no room for what every vocabulary of this kind holds."""
+        """Raise ConfigurationError if `size` is below the minimum of the algorithm."""
         ...
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Tokenizer:
-        """Learn the pieces and write the model file; equal texts in equal order give an equal fingerprint."""
+        """Train the pieces and write the model file; the same texts in the same order give the same fingerprint."""
         ...
 
     @classmethod
@@ -93,15 +92,15 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of all ids of a text, as the tokenizer's own library gives it.
+        """Return the text of all ids of a text, as the tokenizer's own library does.
 
-        The space that some tokenizers put in front of a text is removed. Special ids appear as their pieces (`<mask>`),
-        broken UTF-8 as U+FFFD.
+        The space that some tokenizers prepend to a text is removed. Special ids become their pieces (`<mask>`), broken
+        UTF-8 becomes U+FFFD.
         """
         ...
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text, with the space that opens a word: `▁mask` is " mask"."""
+        """Return the text of ids inside a text, with the leading space of a word: `▁mask` is " mask"."""
         ...
 
     def piece(self, token: int) -> str:
@@ -109,28 +108,28 @@ class Tokenizer(Protocol):
         ...
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens, for `export_tokenizer`."""
+        """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
         ...
 
 
 def trainable() -> list[str]:
-    """Return the algorithms that can be trained; the others read published files only."""
+    """Return the algorithms that can be trained; the others only read published files."""
     names = registry.names("clozeline.pipeline.tokenize.tokenizers")
     return [name for name in names if hasattr(registry.find("clozeline.pipeline.tokenize.tokenizers", name), "train")]
 
 
 def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:
-    """Write the vocabulary and the algorithm's name beside the model file."""
+    """Write the vocabulary and the name of the algorithm to the folder of the model file."""
     tokenizer.vocabulary.save(folder / VOCABULARY_FILE)
     (folder / NAME_FILE).write_text(f"{name}\n", encoding="utf-8")
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read a folder written by `train_tokenizer`.
+    """Load a folder written by `train_tokenizer`.
 
     Raises:
         ConfigurationError: the folder holds no tokenizer.
-        IntegrityError: the model file and `vocabulary.json` are not of one training.
+        IntegrityError: the model file and `vocabulary.json` do not belong together.
     """
     try:
         name = (folder / NAME_FILE).read_bytes().decode(errors="replace").removesuffix("\n")
@@ -149,29 +148,29 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             f"{tokenizer.vocabulary.fingerprint}; restore both files from one training: "
             f"{repair_of(folder / VOCABULARY_FILE)}"
         )
-    tokenizer.vocabulary = stored  # the same, and it knows its folder
+    tokenizer.vocabulary = stored  # the same vocabulary, with its folder
     return tokenizer
 
 
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
-    """Return the folder of the tokenizer that a shard set was made with.
+    """Return the folder of the tokenizer of a shard set.
 
-    Looks for `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the manifest's folder and in each folder above
-    it: in those of the path as given, then in those of the path with its links resolved.
+    Searches `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the folder of the manifest and all its parents,
+    first along the path as written, then with symbolic links resolved.
 
     Raises:
-        ConfigurationError: none of them has this fingerprint; the message lists those found.
-        IntegrityError: the vocabulary of one is damaged; or it is missing, and no other has this fingerprint.
+        ConfigurationError: no tokenizer has this fingerprint; the message lists the candidates.
+        IntegrityError: a vocabulary is damaged, or it is missing and no other has this fingerprint.
     """
     candidates, unread = [], []
     for folder in dict.fromkeys((*manifest_path.absolute().parents, *manifest_path.resolve().parents)):
         for stage in _STAGES:
             candidate = folder / stage / "tokenizer"
             if (candidate / VOCABULARY_FILE).is_file():
-                have = Vocabulary.load(candidate / VOCABULARY_FILE).fingerprint
-                if have == fingerprint:
+                actual = Vocabulary.load(candidate / VOCABULARY_FILE).fingerprint
+                if actual == fingerprint:
                     return candidate
-                candidates.append(f"{candidate} has {have}")
+                candidates.append(f"{candidate} has {actual}")
             elif (candidate / NAME_FILE).is_file():
                 unread.append(candidate / VOCABULARY_FILE)
     if unread:
@@ -181,10 +180,10 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
 
 
 def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
-    """Return the vocabulary that a shard set was made with, with the corpus's token counts where they are found.
+    """Return the vocabulary of a shard set, with the token counts of its corpus if available.
 
     Raises:
-        ConfigurationError: no tokenizer above the manifest has this fingerprint.
+        ConfigurationError: no tokenizer in the folders of the manifest has this fingerprint.
     """
     vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
     counts = find_token_counts(manifest_path)

@@ -1,18 +1,40 @@
-"""Parts of the algorithms that are trained here rather than by a library: room, letters, reserved pieces."""
+"""Shared by the tokenizers we train ourselves: options, vocabulary budget, alphabet, special pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
 
 
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainingOptions:
+    """Options of every trained tokenizer."""
+
+    size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+    """number of ids, including specials, bytes and characters; too little text gives fewer"""
+    reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+    """spare special ids, 0 to 4096"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FrequencyOptions(TrainingOptions):
+    """Options of tokenizers that count pairs or words."""
+
+    min_frequency: Annotated[int, Field(ge=1)] = 2
+    """minimum count of a pair (of a word for the tokenizer word) to become a piece, >= 1"""
+
+
 def check_room(name: str, options: Any, more: int = 1) -> None:
-    """Raise ConfigurationError where `size` has no room for `more` pieces beside the reserved ones."""
+    """Raise ConfigurationError if `size` has no room for `more` pieces in addition to the special ones."""
     reserved = len(special_pieces(options.reserved))
     if options.size < reserved + more:
         raise ConfigurationError(
@@ -22,16 +44,16 @@ def check_room(name: str, options: Any, more: int = 1) -> None:
 
 
 def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[str]]) -> list[str]:
-    """Return the letters of words, most frequent first, those met first before others as frequent."""
+    """Return the letters of words, most frequent first; ties keep the order of first appearance."""
     counts: dict[str, int] = {}
     for word, count in words.items():
         for letter in letters(word):
             counts[letter] = counts.get(letter, 0) + count
-    return sorted(counts, key=counts.__getitem__, reverse=True)  # stable: a tie keeps the order of first appearance
+    return sorted(counts, key=counts.__getitem__, reverse=True)  # a stable sort
 
 
 def special_piece_roles(spares: int, *, lower_case: bool = False) -> Published:
-    """Return the roles of the reserved pieces, as every vocabulary trained here has them."""
+    """Return the roles of `special_pieces(spares)`."""
     return Published(
         specials=dict(SPECIAL_PIECES),
         sentinels=[f"<extra_{number}>" for number in range(SENTINELS)],

@@ -1,4 +1,4 @@
-"""Further merges of a byte-level BPE in a `tokenizer.json`: the words that they are learnt from, the larger file."""
+"""Extend a byte-level BPE in a `tokenizer.json` with further merges."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
 
 
 class ByteMerges:
-    """Words of texts and their pieces, by a model of the library `tokenizers` that merges bytes."""
+    """Words and their pieces in a byte-level BPE of the `tokenizers` library, to learn further merges from."""
 
     _model: Tokenizer
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        """Yield the words of texts in the byte alphabet; no piece crosses their boundaries."""
         for text in training_texts(texts):
             yield from (word for word, _ in self._model.pre_tokenizer.pre_tokenize_str(text))
 
@@ -26,12 +26,12 @@ class ByteMerges:
 
     @staticmethod
     def join_pieces(left: str, right: str) -> str:
-        """Return the piece that two neighbours become."""
+        """Return the merge of two pieces."""
         return left + right
 
 
 def with_merges(facts: Mapping[str, Any], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return a file with further merges after all others, each of which makes a piece with the next id; ids stay."""
+    """Return the file with further merges; each adds a piece with the next id, and the existing ids stay."""
     model = facts["model"]
     size = len(model["vocab"])
     vocabulary = model["vocab"] | {left + right: size + number for number, (left, right) in enumerate(merges)}

@@ -1,4 +1,4 @@
-"""WordPiece by the library `tokenizers`, each chunk of text between white space encoded once."""
+"""Encode WordPiece with the `tokenizers` library, each whitespace-separated chunk once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import tokenizers
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
 
 HIDDEN: Final = "\0"
-"""Put before a piece that must not be found in text, which never has this character."""
+"""Prefix that hides a piece from text, which never contains this character."""
 
 
 def word_encoder(
     library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: Collection[str], dtype: Any
 ) -> ChunkEncoder | None:
-    """Return the encoder by chunks for a `tokenizer.json`, None where a step could cross white space.
+    """Return a chunk encoder for a `tokenizer.json`; None if a step could cross white space.
 
-    BERT's normaliser changes each character by itself, with the accents after it, and its words end at white space. A
-    further token that is found in text could hold a space.
+    BERT's normalizer changes each character with its accents separately, and its words end at white space; an added
+    token in text could contain a space.
 
     Args:
-        library: the file as `tokenizers` reads it.
+        library: the model in `tokenizers`.
         facts: content of the file.
-        bare: pieces that no text gives.
+        bare: pieces that never occur in text.
         dtype: type of ids.
 
     Example: "the cat, the mat" has the chunks `the` `cat,` `mat`, and `the` is encoded once.
@@ -42,11 +42,12 @@ def word_encoder(
 
 
 def tokens_of_chunks(library: tokenizers.Tokenizer, dtype: Any, chunks: Sequence[str]) -> list[Tokens]:
-    """Return the tokens of chunks, which the library gets as one text: a call for each would take longer."""
+    """Return the tokens of chunks, encoded as a single text because calls are slow."""
     row = library.encode("\n".join(chunks), add_special_tokens=False)
-    ids, places = np.array(row.ids, dtype), np.array([start for start, _ in row.offsets], np.int32)
+    # ids and character offsets of all tokens [T], then the first token of each chunk
+    ids, starts = np.array(row.ids, dtype), np.array([start for start, _ in row.offsets], np.int32)
     lengths = np.fromiter(map(len, chunks), np.int64, len(chunks)) + 1
     begins = np.cumsum(lengths) - lengths
-    cuts = [*np.searchsorted(places, begins).tolist(), len(ids)]
-    places -= np.repeat(begins, np.diff(cuts)).astype(np.int32)
-    return [(ids[start:end], places[start:end]) for start, end in pairwise(cuts)]
+    cuts = [*np.searchsorted(starts, begins).tolist(), len(ids)]
+    starts -= np.repeat(begins, np.diff(cuts)).astype(np.int32)
+    return [(ids[start:end], starts[start:end]) for start, end in pairwise(cuts)]

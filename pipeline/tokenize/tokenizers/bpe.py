@@ -1,4 +1,4 @@
-"""Byte-pair encoding of characters as textbooks teach it (arXiv 1508.07909): words with a mark at their end."""
+"""Byte-pair encoding of characters as in textbooks (arXiv 1508.07909), with an end-of-word mark."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import tokenizers
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 from tokenizers import models, normalizers, pre_tokenizers
 
-from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, count_letters
 
 _WORD: Final = re.compile(r"\S+")
 _END: Final = "_"
-"""The mark at the end of a word, as textbooks write it."""
+"""End-of-word mark of textbooks."""
 _UNDERSCORE: Final = "\0"
-"""An underscore of the text, which has no piece: it would be taken for a mark."""
+"""Replaces an underscore of the text, which would be confused with the mark and has no piece."""
 
 
 class Bpe(JsonVocabulary):
-    """Merges of the most frequent pair; of pairs as frequent, the one met first in the corpus as merged so far.
+    """Merges the most frequent pair; in a tie, the first one in the corpus as merged so far.
 
-    Words are divided by white space, of which one space comes back. No piece tells that a word opens, so each piece
-    counts as a word of its own. An underscore of the text is the unknown token.
+    Words are separated by white space, which decodes to a single space. Pieces do not mark the start of a word, so each
+    piece counts as a word. An underscore is the unknown token.
 
     Example:
         low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_; then "lower" is
@@ -44,16 +41,7 @@ class Bpe(JsonVocabulary):
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
     FEWEST: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
-        """Options of the training."""
-
-        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-        """number of ids, specials and characters included; a small text may have fewer pairs to merge"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
-        min_frequency: Annotated[int, Field(ge=1)] = 2
-        """times a pair must occur to become a piece, ≥ 1"""
+    Options: TypeAlias = FrequencyOptions
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(facts)
@@ -65,16 +53,12 @@ class Bpe(JsonVocabulary):
 
     @staticmethod
     def text_of(piece: str) -> str:
-        """Return the text of a piece; a space comes back after each word."""
+        """Return the text of a piece; the end of a word becomes a space."""
         return piece.replace(_END, " ")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
-        """Learn the merges and write `pieces.json`.
-
-        Raises:
-            ConfigurationError: `size` has no room for a character and the end of a word beside the reserved pieces.
-        """
+        """Train the merges and write `pieces.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         counts = count_words(word for text in training_texts(texts) for word in text.split())
         marked = {word + _END: count for word, count in counts.items() if _END not in word}
@@ -92,7 +76,7 @@ class Bpe(JsonVocabulary):
         return encoding.ids, [min(start, len(chunk) - 1) for start, _ in encoding.offsets]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
+        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, self._merges, unk_token=self._table.names[self._unknown]))
         ends = normalizers.Replace(tokenizers.Regex(r"(?<=\S)(?!\S)"), _END)

@@ -6,15 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
@@ -27,6 +24,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import library_encoder, rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
 from clozeline.repair import repair_of
 
@@ -36,7 +34,7 @@ _WORD: Final = re.compile(
     f"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]++{_ALONE}| ?[0-9]++{_ALONE}| ?[^{_SPACE}A-Za-z0-9\x80-\U0010ffff]++{_ALONE}"
     f"| ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
 )
-"""The library's words, which no merge crosses, written out for ASCII; others reach up to the next white space."""
+"""The library's words, which no merge crosses, spelled out for ASCII; other words extend to the next white space."""
 _BORDER: Final = re.compile(f"[{_SPACE}][^{_SPACE}]|[^{_SPACE}][{_SPACE}]")
 
 
@@ -44,7 +42,7 @@ class ByteBpe(ByteMerges):
     """Byte-level BPE, trained by the `tokenizers` library and encoded by `tiktoken`.
 
     Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
-    those. Training counts pairs and breaks ties by id, so it gives the same merges every time.
+    these. Training breaks ties by id, so it is deterministic.
 
     Example:
         "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`, never the special.
@@ -55,20 +53,11 @@ class ByteBpe(ByteMerges):
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = ""
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
-        """Options of the training."""
-
-        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-        """number of ids, specials and bytes included; a small text may have fewer pairs to merge"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
-        min_frequency: Annotated[int, Field(ge=1)] = 2
-        """times a pair must occur to become a piece, ≥ 1"""
+    Options: TypeAlias = FrequencyOptions
 
     def __init__(self, model: Tokenizer) -> None:
         self._model = model
-        # Special pieces are marked in the file, for other programs; here text never becomes one.
+        # special pieces are marked in the file for other programs; here text never becomes one
         model.encode_special_tokens = True
         facts = json.loads(model.to_str())
         special = {entry["id"] for entry in facts["added_tokens"] if entry["special"]}
@@ -86,7 +75,7 @@ class ByteBpe(ByteMerges):
 
     @classmethod
     def check_size(cls, options: Options) -> None:
-        """Raise ConfigurationError where `size` leaves no room beside the reserved pieces and the 256 bytes."""
+        """Raise ConfigurationError if `size` has no room for the special pieces and the 256 bytes."""
         reserved = len(special_pieces(options.reserved))
         if options.size < reserved + 256:
             raise ConfigurationError(
@@ -96,11 +85,7 @@ class ByteBpe(ByteMerges):
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
-        """Learn the merges and write `tokenizer.json`.
-
-        Raises:
-            ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes.
-        """
+        """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         reserved = special_pieces(options.reserved)
         model = Tokenizer(models.BPE())
@@ -120,11 +105,7 @@ class ByteBpe(ByteMerges):
 
     @classmethod
     def load(cls, folder: Path) -> ByteBpe:
-        """Read `tokenizer.json`.
-
-        Raises:
-            IntegrityError: the file is missing or not one of ours.
-        """
+        """Read `tokenizer.json`; IntegrityError if it is missing or damaged."""
         path = folder / cls.FILE
         try:
             return cls(Tokenizer.from_file(str(path)))
@@ -148,7 +129,7 @@ class ByteBpe(ByteMerges):
     decode_part = decode
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
-        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""
+        """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay."""
         facts = with_merges(json.loads(self._model.to_str()), merges)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / self.FILE).write_text(Tokenizer.from_str(json.dumps(facts)).to_str(pretty=True), encoding="utf-8")
@@ -159,7 +140,7 @@ class ByteBpe(ByteMerges):
         return self._table.names[token]
 
     def to_tokenizers(self) -> Tokenizer:
-        """Return the model for the `tokenizers` library; reserved pieces become special when it is exported."""
+        """Convert the model to the `tokenizers` library; the export marks the special pieces."""
         facts = json.loads(self._model.to_str())
         model = Tokenizer.from_str(json.dumps({**facts, "added_tokens": []}))
         model.encode_special_tokens = False
@@ -167,6 +148,6 @@ class ByteBpe(ByteMerges):
 
 
 def _has_long_word(text: str) -> bool:
-    """Return whether a word could be longer than is encoded at once: half of that without a border of white space."""
+    """Return whether a word may exceed `ENCODING_CUT`: half of it contains no whitespace boundary."""
     half = ENCODING_CUT // 2
     return any(not _BORDER.search(text, at, at + half) for at in range(0, len(text) - half + 1, half))

@@ -1,4 +1,4 @@
-"""Characters as tokens; those that the training text does not have often are spelt in their UTF-8 bytes."""
+"""Characters as tokens; rare ones are encoded as their UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
 
 _CHUNK: Final = re.compile(r"\S+|\s+")
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 class Character(JsonVocabulary):
-    """The 256 bytes and the most frequent characters. Nothing is lost.
+    """The 256 bytes and the most frequent characters; lossless.
 
     Example:
-        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` where the training text has no 中.
+        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no 中.
     """
 
     VERSION: ClassVar[int] = 1
@@ -38,13 +39,11 @@ class Character(JsonVocabulary):
     FEWEST: ClassVar[int] = 257
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(TrainingOptions):
         """Options of the training."""
 
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
-        """number of ids, specials and bytes included; a small text may have fewer characters"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
+        """number of ids, including specials and bytes; a small text may have fewer characters"""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(facts)
@@ -60,11 +59,7 @@ class Character(JsonVocabulary):
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
-        """Count the characters and write `pieces.json`; of characters as frequent, the one met first comes first.
-
-        Raises:
-            ConfigurationError: `size` has no room for the bytes and a character beside the reserved pieces.
-        """
+        """Count the characters and write `pieces.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         counts = count_words(chain.from_iterable(training_texts(texts)))
         room = options.size - len(special_pieces(options.reserved)) - len(_BYTES)
@@ -74,15 +69,15 @@ class Character(JsonVocabulary):
     def _tokens(self, chunk: str) -> Tokens:
         ids: list[int] = []
         starts: list[int] = []
-        for place, character in enumerate(chunk):
+        for index, character in enumerate(chunk):
             token = self._ids.get(character)
             tokens = [self._first + byte for byte in character.encode()] if token is None else [token]
             ids += tokens
-            starts += [place] * len(tokens)
+            starts += [index] * len(tokens)
         return ids, starts
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
+        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, [], byte_fallback=True))
         model.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])

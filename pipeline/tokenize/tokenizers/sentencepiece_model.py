@@ -26,18 +26,18 @@ _FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class SentencepieceModel:
-    """A `.model` file as its publisher uses it, with the ids of the model that was trained with it.
+    """A `.model` file with the ids and the preprocessing of its publisher.
 
-    Text is normalised as the model says, which may lose white space and rare characters; characters without a piece
-    become the unknown token where the model has no bytes.
+    The model's normalization may lose white space and rare characters; characters without a piece become the unknown
+    token if the model has no byte pieces.
 
     Example:
-        Llama's model makes "the mask" the pieces `▁the` `▁mask`, and "</s>" the pieces `</` `s` `>`.
+        Llama's model splits "the mask" into `▁the` `▁mask`, and "</s>" into `</` `s` `>`.
     """
 
     VERSION: ClassVar[int] = 1
     FILE: ClassVar[str] = "spiece.model"
-    LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
+    LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
     def __init__(self, proto: bytes, facts: Published) -> None:
         self._facts = sentencepiece_model_pb2.ModelProto.FromString(proto)
@@ -49,25 +49,25 @@ class SentencepieceModel:
         names = [piece.piece for piece in self._pieces]
         self._table = PieceTable([bytes_of(piece) for piece in self._pieces], names)
         self.vocabulary = facts.vocabulary(self._table, decisive)
-        # A piece with a role stands for no text: a user-defined one would be found in text.
+        # a piece with a role must never occur in text: turn user-defined pieces into control pieces
         for piece, token in zip(self._facts.pieces, self._order.tolist(), strict=True):
             if piece.type == KINDS.USER_DEFINED and self.vocabulary.special[token]:
                 piece.type = KINDS.CONTROL
         self._model = sentencepiece.SentencePieceProcessor(model_proto=self._facts.SerializeToString())
         self._widths = np.array([_characters(piece) for piece in self._facts.pieces], dtype=np.int64)
         self._steps = facts.steps
-        self._cuts = self._cuts_by_commas() if DIGIT_COMMAS in facts.steps else {}
+        self._cuts = self._split_commas() if DIGIT_COMMAS in facts.steps else {}
 
     @staticmethod
     def names(path: Path, *, fairseq: bool = False) -> list[str]:
-        """Return the pieces of a model in the order of their ids."""
+        """Return the pieces of a model in order of their ids."""
         pieces, _ = _layout(_read(path), Published(fairseq=fairseq))
         check_distinct([piece.piece for piece in pieces], str(path))
         return [piece.piece for piece in pieces]
 
     @staticmethod
     def roles(path: Path) -> dict[str, str]:
-        """Return the special pieces that a model's file names itself."""
+        """Return the special pieces named in the model file."""
         facts = _read(path)
         ids = {role: getattr(facts.trainer_spec, f"{role}_id") for role in ("pad", "bos", "eos", "unk")}
         pieces = {role: facts.pieces[token] for role, token in ids.items() if 0 <= token < len(facts.pieces)}
@@ -75,7 +75,7 @@ class SentencepieceModel:
 
     @classmethod
     def load(cls, folder: Path) -> SentencepieceModel:
-        """Read `spiece.model` and its facts."""
+        """Read `spiece.model` and `published.json`."""
         return cls(_read(folder / cls.FILE).SerializeToString(), Published.load(folder))
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
@@ -90,58 +90,59 @@ class SentencepieceModel:
         return Encoding(ids, lambda: self._bounds(text, prepared, row)[0], lambda: self._bounds(text, prepared, row)[1])
 
     def _cut(self, row: NDArray[np.int32], widths: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return pieces and their widths with those that `digit_commas` cuts."""
-        places = np.flatnonzero(np.isin(row, list(self._cuts)))
-        bounds = np.stack((places, places + 1), axis=1).ravel()
+        """Return the pieces and their widths after the step `digit_commas`."""
+        # isolate each piece to split, then replace it
+        positions = np.flatnonzero(np.isin(row, list(self._cuts)))
+        bounds = np.stack((positions, positions + 1), axis=1).ravel()
         parts: list[Any] = np.split(row, bounds)
         sizes: list[Any] = np.split(widths, bounds)
-        for place, token in enumerate(row[places].tolist()):
-            parts[2 * place + 1], sizes[2 * place + 1] = self._cuts[token]
+        for number, token in enumerate(row[positions].tolist()):
+            parts[2 * number + 1], sizes[2 * number + 1] = self._cuts[token]
         return np.concatenate(parts), np.concatenate(sizes)
 
-    def _cuts_by_commas(self) -> dict[int, tuple[list[int], list[int]]]:
-        """Return the pieces that end in a digit and a comma, what they become, and the characters of each part."""
-        found = {}
+    def _split_commas(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Return the parts of each piece that ends in a digit and a comma, and the width of each part."""
+        splits = {}
         for token, piece in enumerate(self._facts.pieces):
             text = piece.piece
             if _is_cut(piece):
                 parts = self._model.encode(text[:-1].replace(SPACE, ""), return_type=str)
-                if not text.startswith(SPACE):  # the model puts a space in front, which the piece does not have
+                if not text.startswith(SPACE):  # the model prepends a space, which the piece does not have
                     parts = [part for part in (parts[0].removeprefix(SPACE), *parts[1:]) if part]
                 parts.append(",")
-                found[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
-        return found
+                splits[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
+        return splits
 
     def _bounds(self, text: str, prepared: str, row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the character of the text at which each token begins, and the one after the last that it is made of.
+        """Return the first character of each token [T], and the one after its last [T].
 
-        Pieces join to the normalised text, whose characters the library maps to those of the text. An unknown token
-        stands for a run of characters; where there is one, the library is asked for the pieces as they are written.
+        The pieces concatenate to the normalized text, whose characters the library maps to those of the text.
         """
         widths = self._widths[row]
-        normal, places = self._model.normalize(prepared, with_offsets=True)
+        normal, offsets = self._model.normalize(prepared, with_offsets=True)
+        # an unknown token spans a run of characters: get its width from the piece as a string
         if (widths < 0).any():
-            written = self._model.encode(prepared, return_type=str)
-            widths = np.where(widths < 0, [len(piece) for piece in written], widths)
+            pieces = self._model.encode(prepared, return_type=str)
+            widths = np.where(widths < 0, [len(piece) for piece in pieces], widths)
         if self._cuts:
             _, widths = self._cut(row, widths)
         ends = np.cumsum(widths)
         if (ends[-1] if len(ends) else 0) != len(normal):
             raise IntegrityError(
-                f"{self.FILE}: the pieces of a text have {int(widths.sum())} characters, the normalised text "
+                f"{self.FILE}: the pieces of a text have {int(widths.sum())} characters, the normalized text "
                 f"has {len(normal)}; it begins {text[:60]!r}"
             )
-        # The later bytes of a character have no width; they begin where its first byte does.
-        origins = np.asarray(places, dtype=np.int64)
+        # characters behind the normalized text; continuation bytes have width 0 and start with their character
+        origins = np.asarray(offsets, dtype=np.int64)
         if self._steps and len(ends):
             origins = sources(text, self._steps)[origins[: ends[-1]]]
         return origins[ends - np.maximum(widths, 1)], origins[ends - 1] + 1
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids as `sentencepiece` gives it; from the first special id on, the pieces."""
+        """Decode with `sentencepiece` up to the first special id; the rest as pieces."""
         tokens = [int(token) for token in ids]
         special = self.vocabulary.special
-        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        end = next((index for index, token in enumerate(tokens) if special[token]), len(tokens))
         text: str = self._model.decode(self._pieces_of[tokens[:end]].tolist()) if end else ""
         return text + self._table.decode(tokens[end:])
 
@@ -154,8 +155,8 @@ class SentencepieceModel:
         return self._table.names[token]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
-        pieces = [_uncut(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
+        """Convert the model to the `tokenizers` library, without special tokens."""
+        pieces = [_penalize(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
         model = to_tokenizers(self._facts, pieces)
         if self._steps:
             model.normalizer = normalizers.Sequence([*normalizers_of(self._steps), model.normalizer])
@@ -175,7 +176,7 @@ def _read(path: Path) -> Any:
 
 
 def _layout(model: Any, facts: Published) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the pieces in the order of their ids, those after the model's included, and the id of each model piece."""
+    """Return all pieces in order of their ids, including appended ones, and the id of each piece of the model."""
     own = list(model.pieces)
     if not facts.fairseq:
         return [*own, *map(_control, facts.behind)], np.arange(len(own))
@@ -196,17 +197,17 @@ def _control(name: str) -> Any:
 
 
 def _characters(piece: Any) -> int:
-    """Return how many characters of normalised text a piece stands for, -1 where that differs from place to place."""
+    """Return the characters of normalized text of a piece; -1 if that depends on the text."""
     if piece.type == KINDS.BYTE:
         return int(not 0x80 <= int(piece.piece[3:5], 16) < 0xC0)
     return -1 if bytes_of(piece) is None else len(piece.piece)
 
 
 def _is_cut(piece: Any) -> bool:
-    """Return whether `digit_commas` cuts a piece."""
+    """Return whether the step `digit_commas` splits a piece."""
     return bool(piece.type == KINDS.NORMAL and piece.piece.endswith(",") and piece.piece[-2:-1].isdigit())
 
 
-def _uncut(piece: Any) -> Any:
-    """Return a piece that is never the best: what `digit_commas` does, but for other pieces around it."""
+def _penalize(piece: Any) -> Any:
+    """Return a piece that is never chosen, to approximate `digit_commas`."""
     return KINDS(piece=piece.piece, score=piece.score - _NEVER, type=piece.type)

@@ -28,55 +28,55 @@ _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 
 
 class TokenizerJson(ByteMerges):
-    """A `tokenizer.json` as its library reads it, without its truncation and padding.
+    """A `tokenizer.json` with the ids of its library, without truncation and padding.
 
     Example:
-        GPT-2's makes "the mask" the pieces `the` `Ġmask`, and "<|endoftext|>" seven ordinary pieces.
+        GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary pieces.
     """
 
     VERSION: ClassVar[int] = 1
     FILE: ClassVar[str] = "tokenizer.json"
-    LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
+    LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = {**facts, "truncation": None, "padding": None}
         self._published = published
         names = [*pieces_of(facts, where), *published.behind]
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
-        spelled = _spelling(facts)
-        self._table = PieceTable([None if name in bare else spelled(name) for name in names], names)
+        to_bytes = _byte_converter(facts)
+        self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        if facts["model"].get("end_of_word_suffix"):  # no piece tells that it opens a word: each is one of its own
+        if facts["model"].get("end_of_word_suffix"):  # no piece marks the start of a word: each counts as one
             self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
         self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
         self._model.encode_special_tokens = True
-        self._ranked = rank_encoder(self._model, facts, bare)
-        self._worded = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
+        self._encode_ranks = rank_encoder(self._model, facts, bare)
+        self._word_encoder = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerJson:
-        """Read `tokenizer.json` and its facts."""
+        """Read `tokenizer.json` and `published.json`."""
         path = folder / cls.FILE
         return cls(read_json(path), Published.load(folder), str(path))
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
         dtype = self.vocabulary.id_dtype
-        if self._worded:
-            return self._worded.encode(texts)
-        if self._ranked:
-            return self._table.encodings(texts, [self._ranked(text).astype(dtype) for text in texts])
+        if self._word_encoder:
+            return self._word_encoder.encode(texts)
+        if self._encode_ranks:
+            return self._table.encodings(texts, [self._encode_ranks(text).astype(dtype) for text in texts])
         rows = self._model.encode_batch(list(texts), add_special_tokens=False)
         return [
             Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1)) for row in rows
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids as the file's decoder gives it; from the first special id on, the pieces."""
+        """Decode with the file's decoder up to the first special id; the rest as pieces."""
         tokens = [int(token) for token in ids]
         special = self.vocabulary.special
-        end = next((place for place, token in enumerate(tokens) if special[token]), len(tokens))
+        end = next((index for index, token in enumerate(tokens) if special[token]), len(tokens))
         if not self._facts.get("decoder"):
             return self._table.decode(tokens)
         text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
@@ -87,13 +87,13 @@ class TokenizerJson(ByteMerges):
         return self._table.decode(ids)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
-        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay.
+        """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
 
         Raises:
-            ConfigurationError: it is no byte-level BPE, or has ids after those of the model.
+            ConfigurationError: it is not a byte-level BPE, or has ids after those of the model.
         """
-        model, kinds = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
-        if model["type"] != "BPE" or '"ByteLevel"' not in kinds or len(model["vocab"]) != self.vocabulary.size:
+        model, pre_tokenizer = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
+        if model["type"] != "BPE" or '"ByteLevel"' not in pre_tokenizer or len(model["vocab"]) != self.vocabulary.size:
             raise ConfigurationError(
                 f"{self.FILE}: expected a byte-level BPE without ids after its {len(model['vocab']):,} pieces, got a "
                 f"{model['type']} with {self.vocabulary.size:,} ids: it takes no further pieces"
@@ -114,16 +114,12 @@ class TokenizerJson(ByteMerges):
 
 
 def _bounds(row: tokenizers.Encoding, side: Literal[0, 1]) -> NDArray[np.int64]:
-    """Return the first character of each token, or the one after its last."""
+    """Return the first character of each token [T] (side 0), or the one after its last (side 1)."""
     return np.array([offsets[side] for offsets in row.offsets], dtype=np.int64)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a `tokenizer.json`.
-
-    Raises:
-        IntegrityError: the file is missing or no tokenizer.
-    """
+    """Read a `tokenizer.json`; IntegrityError if it is missing or not a tokenizer."""
     try:
         facts: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         _ = facts["added_tokens"], facts["model"]["vocab"]
@@ -144,11 +140,7 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
 
 
 def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
-    """Return the pieces in the order of their ids.
-
-    Raises:
-        ConfigurationError: ids are missing or used twice.
-    """
+    """Return the pieces in order of their ids; ConfigurationError if ids are missing or used twice."""
     vocabulary = facts["model"]["vocab"]
     ids = dict(vocabulary) if isinstance(vocabulary, dict) else {entry[0]: n for n, entry in enumerate(vocabulary)}
     ids |= {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
@@ -164,7 +156,7 @@ def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
 
 
 def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
-    """Return the file with pieces that no text can spell in place of the special ones; the ids stay."""
+    """Return the file with special pieces renamed so that no text contains them; the ids stay."""
     model = dict(facts["model"])
     hidden = {name: HIDDEN + name for name in bare}
     if isinstance(model["vocab"], dict):
@@ -177,8 +169,8 @@ def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
     return {**facts, "added_tokens": added, "model": model, "post_processor": None}
 
 
-def _spelling(facts: dict[str, Any]) -> Callable[[str], bytes]:
-    """Return the function that gives the bytes of a piece."""
+def _byte_converter(facts: dict[str, Any]) -> Callable[[str], bytes]:
+    """Return the function from a piece to its bytes."""
     model, kinds = facts["model"], json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
     prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
     if '"ByteLevel"' in kinds:

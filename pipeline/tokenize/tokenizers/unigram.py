@@ -1,4 +1,4 @@
-"""Unigram language model (arXiv 1804.10959) by SentencePiece, with the settings that lose no text."""
+"""Unigram language model (arXiv 1804.10959) by SentencePiece, with lossless settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import Traine
 
 
 class Unigram(TrainedSentencepiece):
-    r"""Unigram pieces by the `sentencepiece` library: no normalisation, no dummy prefix, bytes for rare characters.
+    r"""Unigram pieces of the `sentencepiece` library: no normalization, no dummy prefix, bytes for rare characters.
 
-    The trainer's result depends on its number of threads, so that number is an option and part of the configuration.
+    The pieces depend on the number of threads of the trainer, so it is an option and part of the configuration.
 
     Example:
         "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<` `mask` `>`.
@@ -26,14 +26,8 @@ class Unigram(TrainedSentencepiece):
     MODEL: ClassVar[str] = "unigram"
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(TrainedSentencepiece.Options):
         """Options of the training."""
 
-        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-        """number of ids, specials and bytes included; a small text supports fewer"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
-        character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
-        """share of the sample's characters that get a piece of their own, 0.9 to 1; the rest are spelt in bytes"""
         num_threads: Annotated[int, Field(ge=1, le=128)] = 4
-        """threads of the trainer, 1 to 128; another number may give other pieces"""
+        """threads of the trainer, 1 to 128; changing it may change the pieces"""

@@ -1,22 +1,20 @@
-"""Words as tokens, as models before sub-words had them; a word outside the vocabulary is the unknown token."""
+"""Words as tokens, as before subword models; a word outside the vocabulary is the unknown token."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import tokenizers
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 from tokenizers import models, pre_tokenizers
 
-from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions
 
 _WORD: Final = re.compile(r" ?\w+| ?[^\w\s]|\s")
 
@@ -25,7 +23,7 @@ class Word(JsonVocabulary):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
     Example:
-        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` where the training text has no "taaaasty".
+        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty".
     """
 
     VERSION: ClassVar[int] = 1
@@ -33,16 +31,7 @@ class Word(JsonVocabulary):
     NAME: ClassVar[str] = "word"
     LOSS: ClassVar[str] = "words that the training text does not have often enough"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
-        """Options of the training."""
-
-        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-        """number of ids, specials included; a small text may have fewer words"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
-        min_frequency: Annotated[int, Field(ge=1)] = 2
-        """times a word must occur, ≥ 1"""
+    Options: TypeAlias = FrequencyOptions
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(facts)
@@ -50,11 +39,7 @@ class Word(JsonVocabulary):
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
-        """Count the words and write `pieces.json`; of words as frequent, the one met first comes first.
-
-        Raises:
-            ConfigurationError: `size` has no room for a word beside the reserved pieces.
-        """
+        """Count the words and write `pieces.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         counts = count_words(match[0] for text in training_texts(texts) for match in _WORD.finditer(text))
         frequent = [word for word, count in counts.items() if count >= options.min_frequency]
@@ -66,7 +51,7 @@ class Word(JsonVocabulary):
         return [self._ids.get(chunk, self._unknown)], [0]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
+        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=self._table.names[self._unknown]))
         model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(_WORD.pattern), "isolated")

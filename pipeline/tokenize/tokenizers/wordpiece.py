@@ -1,4 +1,4 @@
-"""WordPiece (arXiv 1609.08144, 1810.04805): words cut greedily into the longest pieces of a vocabulary."""
+"""WordPiece (arXiv 1609.08144, 1810.04805): greedy longest-match-first split of words into pieces."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 import tokenizers
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -21,7 +20,12 @@ from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, lear
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    FrequencyOptions,
+    check_room,
+    count_letters,
+    special_piece_roles,
+)
 from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import HIDDEN, tokens_of_chunks
 from clozeline.repair import repair_of
 
@@ -33,11 +37,11 @@ _MARK: Final = "##"
 
 
 class WordPiece:
-    """WordPiece as in BERT's published code: its `vocab.txt` gives the same ids. Training merges pairs as `bpe` does.
+    """WordPiece with the ids of BERT's published code for its `vocab.txt`; training merges pairs as `bpe` does.
 
-    Control characters are removed, Chinese characters and punctuation marks are words of their own, and, with
-    `lower_case`, text is lowered and loses its accents. A word over 200 characters, or one that the pieces cannot
-    spell, is the unknown token. White space is not kept: `decode` writes one space before each word.
+    Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` also strips
+    accents. A word over 200 characters, or that the pieces cannot spell, is the unknown token. White space is not
+    preserved: `decode` writes one space before each word.
 
     Example:
         "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never the special.
@@ -49,17 +53,11 @@ class WordPiece:
     LOSS: ClassVar[str] = "white space, control characters, words that its letters cannot spell, and what it lowers"
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(FrequencyOptions):
         """Options of the training."""
 
-        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-        """number of ids, specials included; a small text may have fewer pairs to merge"""
-        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-        """spare special ids, 0 to 4096"""
-        min_frequency: Annotated[int, Field(ge=1)] = 2
-        """times a pair must occur to become a piece, ≥ 1"""
         lower_case: bool = False
-        """lower the text and remove its accents"""
+        """lower-case the text and strip accents"""
 
     def __init__(self, names: Sequence[str], facts: Published) -> None:
         self._facts = facts
@@ -72,13 +70,13 @@ class WordPiece:
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
         self._unknown = self.vocabulary.id_of("unk", "WordPiece")
         self._longest = max(map(len, self._ids), default=0)
-        spelled = [HIDDEN + name if name in bare else name for name in names]
-        self._library = _library_model(spelled, spelled[self._unknown], lower_case=facts.lower_case)
+        hidden = [HIDDEN + name if name in bare else name for name in names]
+        self._library = _library_model(hidden, hidden[self._unknown], lower_case=facts.lower_case)
         self._encoder = ChunkEncoder(BETWEEN_SPACES, self._tokens, self.vocabulary.id_dtype, self._together)
 
     @staticmethod
     def names(path: Path) -> list[str]:
-        """Return the pieces of a `vocab.txt`, one a line, in the order of their ids."""
+        """Return the pieces of a `vocab.txt`, one per line, in order of their ids."""
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
             if lines == [""]:
@@ -93,7 +91,7 @@ class WordPiece:
 
     @classmethod
     def load(cls, folder: Path) -> WordPiece:
-        """Read `vocab.txt` and its facts."""
+        """Read `vocab.txt` and `published.json`."""
         try:
             return cls(cls.names(folder / cls.FILE), Published.load(folder))
         except ConfigurationError as error:
@@ -103,16 +101,12 @@ class WordPiece:
 
     @classmethod
     def check_size(cls, options: Options) -> None:
-        """Raise ConfigurationError where `size` has no room for a piece beside the reserved ones."""
+        """Raise ConfigurationError if `size` has no room for a piece in addition to the special ones."""
         check_room("wordpiece", options)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> WordPiece:
-        """Learn the pieces by merges of the most frequent pairs and write `vocab.txt`.
-
-        Raises:
-            ConfigurationError: `size` has no room for a piece beside the reserved ones.
-        """
+        """Train by merges of frequent pairs and write `vocab.txt`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         lower = options.lower_case
         chunks = (match[0] for text in training_texts(texts) for match in BETWEEN_SPACES.finditer(text))
@@ -136,7 +130,7 @@ class WordPiece:
         return self._encoder.encode(texts)
 
     def _together(self, chunks: Sequence[str]) -> list[Tokens]:
-        """Return the tokens of chunks; in ASCII the library has the rules of the published code, and is faster."""
+        """Return the tokens of chunks; for ASCII the library follows the published code and is faster."""
         plain = [chunk for chunk in chunks if chunk.isascii()]
         known = dict(zip(plain, tokens_of_chunks(self._library, self.vocabulary.id_dtype, plain), strict=True))
         return [known.get(chunk) or self._tokens(chunk) for chunk in chunks]
@@ -144,14 +138,14 @@ class WordPiece:
     def _tokens(self, chunk: str) -> Tokens:
         ids: list[int] = []
         starts: list[int] = []
-        for word, places in _words(chunk, lower_case=self._facts.lower_case):
+        for word, indices in _words(chunk, lower_case=self._facts.lower_case):
             pieces = self._cut(word)
             ids += [token for token, _ in pieces]
-            starts += [places[at] for _, at in pieces]
+            starts += [indices[at] for _, at in pieces]
         return ids, starts
 
     def _cut(self, word: str) -> list[tuple[int, int]]:
-        """Return the id and the place in the word of each piece."""
+        """Return the id of each piece and its index in the word."""
         pieces: list[tuple[int, int]] = []
         start = 0
         while start < len(word) <= _LONGEST_WORD:
@@ -166,34 +160,34 @@ class WordPiece:
         return pieces or [(self._unknown, 0)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the words with a space between them."""
+        """Return the words separated by spaces."""
         return self._table.decode(ids).removeprefix(" ")
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the words, a space before each."""
+        """Return the words with a space before each."""
         return self._table.decode(ids)
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the words of texts, lowered where the text is: no piece crosses their bounds."""
+        """Yield the words of texts, lower-cased like the text; no piece crosses their boundaries."""
         for text in training_texts(texts):
             for chunk in BETWEEN_SPACES.finditer(text):
                 yield from (word for word, _ in _words(chunk[0], lower_case=self._facts.lower_case))
 
     def cut(self, word: str) -> list[str]:
-        """Return the pieces of a word; one that the pieces cannot spell has none."""
+        """Return the pieces of a word; empty for the unknown token."""
         ids = [token for token, _ in self._cut(word)]
         return [] if self._unknown in ids else [self._table.names[token] for token in ids]
 
     @staticmethod
     def join_pieces(left: str, right: str) -> str:
-        """Return the piece that two neighbours become."""
+        """Return the merge of two pieces."""
         return _join(left, right)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> WordPiece:
-        """Write this vocabulary with the pieces of further merges after all others; ids stay.
+        """Write the vocabulary with the pieces of further merges at the end; existing ids stay.
 
         Raises:
-            ConfigurationError: its publisher has put pieces without text after those of the file.
+            ConfigurationError: its publisher appended pieces without text to those of the file.
         """
         if self._facts.behind:
             raise ConfigurationError(
@@ -210,7 +204,7 @@ class WordPiece:
         return self._table.names[token]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the model for the `tokenizers` library, without special tokens."""
+        """Convert the model to the `tokenizers` library, without special tokens."""
         return _library_model(self._pieces, self._table.names[self._unknown], lower_case=self._facts.lower_case)
 
 
@@ -242,26 +236,26 @@ def _bytes_of(name: str) -> bytes:
 
 
 def _words(chunk: str, *, lower_case: bool) -> Iterator[tuple[str, list[int]]]:
-    """Yield the words of a chunk, and for each of their characters the place in the chunk that it comes from."""
-    kept = [(character, place) for place, character in enumerate(chunk) if not _is_control(character)]
+    """Yield the words of a chunk, and the index in the chunk of each of their characters."""
+    kept = [(character, index) for index, character in enumerate(chunk) if not _is_control(character)]
     text = "".join(character for character, _ in kept)
     for begin, end in _between(_HAN, text):
-        token, places = text[begin:end], [place for _, place in kept[begin:end]]
+        token, indices = text[begin:end], [index for _, index in kept[begin:end]]
         if lower_case:
-            token, places = _lower(token, places)
+            token, indices = _lower(token, indices)
         start = 0
         for at, character in enumerate(token):
             if _is_punctuation(character):
                 if at > start:
-                    yield token[start:at], places[start:at]
-                yield character, places[at : at + 1]
+                    yield token[start:at], indices[start:at]
+                yield character, indices[at : at + 1]
                 start = at + 1
         if start < len(token):
-            yield token[start:], places[start:]
+            yield token[start:], indices[start:]
 
 
 def _between(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of each match, and of the text between matches."""
+    """Yield the bounds of each match and of the text between matches."""
     start = 0
     for match in pattern.finditer(text):
         if match.start() > start:
@@ -272,17 +266,17 @@ def _between(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def _lower(token: str, places: Sequence[int]) -> tuple[str, list[int]]:
-    """Return a token lowered as a whole, since a final sigma depends on its neighbours, without its accents."""
+def _lower(token: str, indices: Sequence[int]) -> tuple[str, list[int]]:
+    """Lower-case a complete token, because final sigmas depend on their neighbors, and strip accents."""
     lowered = token.lower()
-    sources = [place for character, place in zip(token, places, strict=True) for _ in character.lower()]
-    spread = [place for character, place in zip(lowered, sources, strict=True) for _ in _decompose(character)]
+    sources = [index for character, index in zip(token, indices, strict=True) for _ in character.lower()]
+    spread = [index for character, index in zip(lowered, sources, strict=True) for _ in _decompose(character)]
     kept = [
-        (character, place)
-        for character, place in zip(unicodedata.normalize("NFD", lowered), spread, strict=True)
+        (character, index)
+        for character, index in zip(unicodedata.normalize("NFD", lowered), spread, strict=True)
         if unicodedata.category(character) != "Mn"
     ]
-    return "".join(character for character, _ in kept), [place for _, place in kept]
+    return "".join(character for character, _ in kept), [index for _, index in kept]
 
 
 @lru_cache(1 << 16)
@@ -297,5 +291,5 @@ def _is_control(character: str) -> bool:
 
 @lru_cache(1 << 16)
 def _is_punctuation(character: str) -> bool:
-    """Return whether a character is a word of its own: Unicode's P, and all of ASCII but letters, digits and space."""
+    """Return whether a character is a separate word: Unicode category P, and ASCII symbols."""
     return (character.isascii() and not character.isalnum()) or unicodedata.category(character).startswith("P")

@@ -1,1 +1,1 @@
-"""The stage that learns a tokenizer from a sample of the documents."""
+"""The stage `train_tokenizer`: train a tokenizer on a sample of the documents."""

@@ -1,4 +1,4 @@
-"""The training text of a tokenizer: chosen documents, in an order that does not depend on the number of tasks."""
+"""Draw the training text of a tokenizer, independently of the number of tasks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _BUCKET_BYTES: Final = 1 << 26
 _BUCKET_LIMIT: Final = 256
 _COLUMNS: Final = ("uid", "text", "target_text", "language", "target_language")
 MOST_COPIES: Final = 4
-"""Times that a text of a small language is learned from, at most."""
+"""Maximum copies of a text of a small language."""
 Part: TypeAlias = Path | RecordedFile
 _HEAD: Final = struct.Struct("<16sI")
 
 
 @dataclass
 class TrainingText:
-    """The chosen documents on disk, spread over files by the first bits of their uid; counts of those left out."""
+    """The sampled documents, distributed over files by the first bits of their uid, and counts of the others."""
 
     documents: int = 0
     bytes: int = 0
@@ -45,10 +45,10 @@ class TrainingText:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts by uid, both sides of a pair. One file is in memory, at most a few times 64 MiB.
+        """Yield the texts by uid, both sides of a pair; a single file, about 64 MiB, is in memory at a time.
 
         Raises:
-            IntegrityError: they are not the texts that were chosen, after the last of them.
+            IntegrityError: their size differs from what was written; raised after the last text.
         """
         read = 0
         for path in self.files:
@@ -59,15 +59,15 @@ class TrainingText:
 
 
 def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, Fraction]:
-    """Return how many copies of a text of each language the sample has on average, at most `MOST_COPIES`.
+    """Return the mean number of copies of a text of each language in the sample, at most `MOST_COPIES`.
 
-    Languages get bytes in proportion to their own to the power alpha (arXiv 1901.07291 §3.1, 1911.02116): `budget` in
-    all, or what there is.
+    A language gets a share of `budget` bytes proportional to its own bytes to the power of alpha (arXiv 1901.07291
+    §3.1, 1911.02116).
 
     Args:
-        available: bytes of each language, above 0.
-        budget: bytes wanted.
-        alpha: 0 (all languages alike) to 1 (their own proportions).
+        available: bytes of each language, > 0.
+        budget: total bytes of the sample.
+        alpha: 0 (equal shares) to 1 (natural proportions).
 
     Example: 900 bytes of en and 100 of sw, a budget of 400 and alpha 0.5 give 1/3 and 1: 300 bytes and 100.
     """
@@ -83,17 +83,16 @@ def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict
 def choose_sample(
     parts: Sequence[Part], budget: int, heldout: float, seed: int, folder: Path, alpha: float = 1.0
 ) -> TrainingText:
-    """Choose documents that are not held out, about `budget` bytes of them, and write their texts below `folder`.
+    """Sample about `budget` bytes of training documents and write their texts to `folder`.
 
-    A keyed word of a document's uid decides its copies, none or one where all languages have their own share. So the
-    sample depends on the set of documents alone.
+    A hash of a document's uid determines its copies, so the sample depends only on the set of documents.
 
     Args:
         parts: files of documents.
-        budget: bytes of UTF-8 text wanted; the sample comes within a few per cent where documents are many.
+        budget: bytes of UTF-8 text; the sample is within a few percent of it for many documents.
         heldout: share of documents held out.
         seed: the recipe's seed.
-        folder: where to write; the caller removes it.
+        folder: output folder; the caller removes it.
         alpha: exponent of `mean_copies`.
     """
     available: Counter[str] = Counter()
@@ -112,7 +111,7 @@ def choose_sample(
 
 
 def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    """Make a folder for one process that draws the sample, removed at the end."""
+    """Make a temporary folder for the sample."""
     parent.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="sample-", dir=parent)
 
@@ -128,7 +127,7 @@ def _sizes(part: Part, heldout: float, seed: int) -> Iterator[tuple[str, int]]:
 
 
 def _languages(batch: Any) -> list[str]:
-    """Return the language of each document, of both sides of a pair."""
+    """Return the language of each document, or both languages of a pair."""
     sides = zip(
         *(batch.column(name).to_pylist() for name in ("language", "target_text", "target_language")), strict=True
     )
@@ -150,8 +149,8 @@ def _write_copies(
             if is_heldout(uid, heldout, seed):
                 sample.held_out += 1
                 continue
-            whole, rest = means.get(language, (1.0, 0.0))  # a language without text has no mean
-            count = int(whole) + (fraction(uid, "tokenizer", seed) < rest)
+            full, rest = means.get(language, (1.0, 0.0))  # a language without text has no mean
+            count = int(full) + (fraction(uid, "tokenizer", seed) < rest)
             sample.documents += count > 0
             sample.over_budget += count == 0
             for side in count * ((text,) if other is None else (text, other)):

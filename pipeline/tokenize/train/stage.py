@@ -36,28 +36,26 @@ class TrainTokenizerConfig:
     name: str = "byte_bpe"
     """algorithm, a file of pipeline/tokenize/tokenizers/"""
     size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-    """number of ids, specials and sentinels included; texts too small for it give a smaller vocabulary, and a warning
-    says so"""
+    """number of ids, including specials and sentinels; too little text gives a smaller vocabulary and a warning"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
-    """bytes of text to learn from, about; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB
-    for the others (unigram needs some 30 bytes of memory for each)"""
+    """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB for the
+    others (unigram needs about 30 bytes of memory per byte)"""
     alpha: Annotated[float, Field(ge=0, le=1)] = 1
-    """exponent of the bytes of a language that gives its share of what is learned from, 0 (all alike) to 1 (natural);
-    0.3 XLM-R; texts of small languages count at most 4 times"""
+    """exponent of language sampling, 0 (equal shares) to 1 (natural); 0.3 in XLM-R; at most 4 copies of a text"""
     options: dict[str, Any] = field(default_factory=dict)
     """further options of the algorithm, see its file"""
 
     def __post_init__(self) -> None:
         try:
-            chosen = self.chosen()
+            chosen = self.algorithm()
             chosen.type.check_size(chosen.options)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
-    def chosen(self) -> Chosen:
+    def algorithm(self) -> Chosen:
         """Return the algorithm with its validated options."""
         if "size" in self.options:
-            raise ConfigurationError("give `size` beside `options`, not inside")
+            raise ConfigurationError("give `size` next to `options`, not inside")
         if self.name in registry.names("clozeline.pipeline.tokenize.tokenizers") and self.name not in trainable():
             raise ConfigurationError(
                 f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
@@ -67,7 +65,7 @@ class TrainTokenizerConfig:
 
 
 class _SampleCounts(TypedDict):
-    """Amount of text that the tokenizer learned from."""
+    """Amount of training text."""
 
     documents: int
     bytes: int
@@ -76,23 +74,23 @@ class _SampleCounts(TypedDict):
 
 
 class _VocabularyCounts(TypedDict):
-    """Number of ids: asked for, and what the text supports."""
+    """Number of ids: requested and supported by the text."""
 
     asked: int
     size: int
 
 
 class TrainTokenizerCounts(Counts, total=False):
-    """Counts of the one unit."""
+    """Counts of the unit."""
 
     skipped: dict[str, int]
-    """documents that it did not learn from, by reason"""
+    """documents outside the sample, by reason"""
     sample: _SampleCounts
     vocabulary: _VocabularyCounts
 
 
 class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
-    """Learns from documents that are not held out."""
+    """Trains on documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
     order: ClassVar[int] = 50
@@ -102,17 +100,17 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
     def version(self) -> int:
         """Return the sum of the versions of the algorithm and of the sample."""
-        return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
+        return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
-        """Return a vocabulary of the size that will be trained, with the special ids that it will have."""
-        chosen = self.config.chosen()
+        """Return a placeholder vocabulary with the size and the special ids of the trained one."""
+        chosen = self.config.algorithm()
         vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.reserved)
         return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
-        """Return the one pass, of one unit."""
-        chosen = self.config.chosen()
+        """Return the pass of a single unit."""
+        chosen = self.config.algorithm()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)
         return [
@@ -135,7 +133,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
 
 @plain_dataclass(frozen=True)
 class TrainTokenizer(Pass[TrainTokenizerCounts]):
-    """Draw the sample, train, publish."""
+    """Draw the sample, train the tokenizer and publish it."""
 
     name: str
     units: int
@@ -148,10 +146,10 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
     alpha: float = 1.0
 
     def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
-        """Publish the model file, `vocabulary.json` and `name` below `tokenizer/`.
+        """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
 
         Raises:
-            ConfigurationError: there is no text to learn from, or `size` has no room for the reserved pieces.
+            ConfigurationError: there is no text to train on, or `size` has no room for the special pieces.
         """
         parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
         with temporary_folder(output.folder / TEMPORARY) as temporary:
@@ -176,10 +174,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         return {
             "documents_in": sample.documents + sample.held_out + sample.over_budget,
             "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
-            "sample": {
-                "documents": sample.documents,
-                "bytes": sample.bytes,
-                "languages": dict(sorted(sample.languages.items())),
-            },
+            "sample": {"documents": sample.documents, "bytes": sample.bytes,
+                       "languages": dict(sorted(sample.languages.items()))},
             "vocabulary": {"asked": asked, "size": size},
-        }
+        }  # fmt: skip

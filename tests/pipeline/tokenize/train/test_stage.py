@@ -75,13 +75,13 @@ def test_counts_must_add_up():
 
 def test_configuration_is_checked_when_it_is_read():
     config = validate(TrainTokenizerConfig, {"name": "unigram", "size": 4000, "options": {"num_threads": 2}}, "recipe")
-    assert config.chosen().options.num_threads == 2
-    assert config.chosen().options.size == 4000
+    assert config.algorithm().options.num_threads == 2
+    assert config.algorithm().options.size == 4000
     assert to_plain(config)["options"] == {"num_threads": 2}
     for wrong, message in (
         ({"name": "bytebpe"}, "did you mean 'byte_bpe'"),
         ({"options": {"num_threads": 2}}, "unknown key 'num_threads'"),
-        ({"options": {"size": 3}}, "beside `options`"),
+        ({"options": {"size": 3}}, "next to `options`"),
         ({"size": 0}, "size"),
     ):
         with pytest.raises(ConfigurationError, match=message):
