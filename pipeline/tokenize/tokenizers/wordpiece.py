@@ -39,8 +39,8 @@ _MARK: Final = "##"
 class WordPiece:
     """WordPiece with the ids of BERT's published code for its `vocab.txt`; training merges pairs as `bpe` does.
 
-    Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` also strips
-    accents. A word over 200 characters, or that the pieces cannot spell, is the unknown token. White space is not
+    Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` strips
+    accents too. A word over 200 characters, or that the pieces cannot spell, is the unknown token. White space is not
     preserved: `decode` writes one space before each word.
 
     Example:
