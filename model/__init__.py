@@ -1,1 +1,1 @@
-"""Layers, families and heads in PyTorch. Never imports the pipeline."""
+"""Transformer and recurrent language models in PyTorch: layers, families and heads. Never imports the pipeline."""

@@ -24,7 +24,7 @@ from clozeline.registry import find
 
 
 class Model(nn.Module):
-    """Hidden states from a family, losses from its heads."""
+    """A family that computes hidden states, and heads that compute losses from them."""
 
     heads: Mapping[str, Head]
 
@@ -48,28 +48,29 @@ class Model(nn.Module):
 
     @property
     def host_tensors(self) -> frozenset[str]:
-        """Facts that `add_host_shapes` must add to a batch before it moves to an accelerator."""
+        """Tensors that `add_host_shapes` must add to a batch before it moves to an accelerator."""
         return frozenset().union(*(head.host_tensors for head in self.heads.values()))
 
     @property
     def position_limit(self) -> int | None:
-        """Places of the position table for the tokens of a row, with the adapter in use; None: any number."""
+        """Positions of the table that are left for a row, with the active adapter; None: no limit."""
         return None if self.config.position.limit is None else self.config.position.limit - self.positions_taken
 
     @property
     def positions_taken(self) -> int:
-        """Places before those of a row, which the adapter in use takes."""
-        used = None if self.adapter_in_use is None else self.adapters[self.adapter_in_use]
-        return 0 if used is None else used.options.position_count(self.family.architecture)
+        """Positions before those of a row, which the active adapter takes."""
+        if self.adapter_in_use is None:
+            return 0
+        return self.adapters[self.adapter_in_use].options.position_count(self.family.architecture)
 
     def use_heads(self, config: ModelConfig, heads: nn.ModuleDict) -> None:
-        """Predict with these heads, which a configuration with the same body describes."""
+        """Replace the heads by those of a configuration with the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
         self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     def use_adapter(self, name: str | None) -> None:
-        """Put one of the adapters to use, in the place of the one before; None: compute without any.
+        """Activate an adapter instead of the previous one; None: compute without adapters.
 
         Raises:
             ConfigurationError: there is none of this name.
@@ -77,17 +78,18 @@ class Model(nn.Module):
         if name is not None and name not in self.adapters:
             raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}")
         if self.adapter_in_use is not None:
-            self.adapters[self.adapter_in_use].leave()
+            self.adapters[self.adapter_in_use].detach()
         self.adapter_in_use = name
         if name is not None:
-            self.adapters[name].enter(self.family)
+            self.adapters[name].attach(self.family)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the summed loss and the count of each head.
+        """Return the loss of each head.
 
         Raises:
             BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
-                padded on a side that a head does not read, or a head cannot weigh the labels.
+                padded
+                on a side that a head does not read, or a head cannot weight the labels.
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
@@ -100,7 +102,7 @@ class Model(nn.Module):
         }
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
+        """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] for rows."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
         views = self._views(tensors)
@@ -123,24 +125,27 @@ class Model(nn.Module):
             raise BatchError(f"left_padding: the family {self.config.family} reads rows padded on the right only")
         if names := [name for name, head in self.heads.items() if not head.left_padding]:
             raise BatchError(
-                f"left_padding: the head {names[0]} finds the tokens of a row from its first place: pad on the right"
+                f"left_padding: the head {names[0]} reads rows padded on the right only, got padding on the left"
             )
 
     def recount(self) -> None:
-        """Count the parameters of the parts again, after an adapter has been added."""
-        self.parameters_by_part = _count_by_part(self)
+        """Count the parameters of each part again, after an adapter has been added."""
+        self.parameters_by_part: dict[str, int] = {}  # of the token table, each stack and each head; a tied one once
+        for name, parameter in self.named_parameters():
+            part = name.split(".")[1]
+            self.parameters_by_part[part] = self.parameters_by_part.get(part, 0) + full_shape(parameter).numel()
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""
         return sum(self.parameters_by_part.values())
 
     def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
-        """Return the floating-point operations of one row's forward and backward, matrix products only.
+        """Return the FLOPs of one row's forward and backward pass, matrix products only.
 
         Args:
             tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
             target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
-            labels_per_row: places that reach the heads; None = every token of the labelled row.
+            labels_per_row: positions that reach the heads; None = every token of the labeled row.
         """
         tokens = target_tokens_per_row or tokens_per_row
         units = {"label": tokens if labels_per_row is None else labels_per_row, "token": tokens, "row": 1}
@@ -151,34 +156,20 @@ class Model(nn.Module):
 
 
 def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:
-    """Return the heads of a configuration, which read a family and share its table where they are tied."""
+    """Build the heads of a configuration, which read a family and share its token table where they are tied."""
     kinds = {name: find("clozeline.model.heads", name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
     own = {name: config if read is family.config else replace(read, heads=config.heads) for name, read in sizes.items()}
     heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
-            head.mix = _mix(name, config, family)
+            if not family.layered:
+                raise ConfigurationError(
+                    f"model.heads.{name}.scalar_mix: expected a family of one stack, got {config.family}; remove it"
+                )
+            head.mix = ScalarMix(config.layers + 1)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)
-
-
-def _mix(name: str, config: ModelConfig, family: Family) -> ScalarMix:
-    """Return the mix of all layers that a head reads."""
-    if not family.layered:
-        raise ConfigurationError(
-            f"model.heads.{name}.scalar_mix: expected a family of one stack, got {config.family}; remove it"
-        )
-    return ScalarMix(config.layers + 1)
-
-
-def _count_by_part(model: Model) -> dict[str, int]:
-    """Return the parameters of the token table, each stack and each head; a tied one counts where it comes first."""
-    counts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
-        part = name.split(".")[1]
-        counts[part] = counts.get(part, 0) + full_shape(parameter).numel()
-    return counts
 
 
 def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -196,19 +187,20 @@ def build_model(
     seed: int | None = None,
     placement: Placement = WHOLE,
 ) -> Model:
-    """Assemble and initialise a model.
+    """Build and initialize a model.
 
     Args:
         config: sizes and parts.
-        vocab_size: ids of the tokenizer, specials included.
-        special_ids: name to id of the special tokens; each must lie inside the vocabulary.
+        vocab_size: ids of the tokenizer, special tokens included.
+        special_ids: name to id of the special tokens.
         token_bytes: UTF-8 of each token, for a family that reads characters.
         seed: of the initial weights; default: that of torch's generator.
-        placement: of the parameters; default: all of each.
+        placement: of the parameters over ranks; default: complete on each.
 
     Raises:
-        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token_bytes that are
-            missing or not one a token.
+        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token bytes that are
+            missing
+            or do not match the vocabulary.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
     if outside or vocab_size < 1:
@@ -225,8 +217,8 @@ def build_model(
     if model.family.reads_characters:
         if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(
-                f"model.family {config.family} reads tokens as characters: expected the token_bytes of {vocab_size} "
-                f"tokens, got {'none' if token_bytes is None else len(token_bytes)}; give those of the tokenizer"
+                f"model.family {config.family} reads tokens as characters: expected the bytes of {vocab_size} tokens, "
+                f"got {'none' if token_bytes is None else len(token_bytes)}; give those of the tokenizer"
             )
         model.family.set_token_bytes(token_bytes, special_ids)
     return model

@@ -1,4 +1,4 @@
-"""Vectors of tokens from the layers of a frozen model (arXiv 1810.04805 §5.3, arXiv 1802.05365 §3.2)."""
+"""Token vectors from the layers of a frozen model (arXiv 1810.04805 §5.3, arXiv 1802.05365 §3.2)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
+from clozeline.model.scoring.batches import TOKENS, batch_tensors, check_lengths, group_by_length
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
-"""Names of layers, besides their numbers: the token table, without context; the last layer; the last four beside each
-other, or their sum; the mix that a head of the model has learned."""
+"""Named layers: the token table (without context), the last layer, the last four concatenated or summed, and the mix
+that a head of the model has learned."""
 _FOUR: Final = 4
 _UNKNOWN: Final = frozenset({"rank", "prediction_order"})
 
@@ -22,37 +22,37 @@ _UNKNOWN: Final = frozenset({"rank", "prediction_order"})
 def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, tokens: int = TOKENS) -> list[Tensor]:
     """Return the vectors of the tokens of each row, fp32 [tokens of the row, width] on the host.
 
-    They depend on the row alone, but for the rounding: neither on the other rows nor on their padding.
+    Except for rounding they depend on the row alone, not on the other rows or on padding.
 
     Args:
         model: in evaluation mode; of an encoder-decoder the encoder is read.
-        rows: token ids with their frame, at least one each.
-        layer: as `check_layer` knows it.
-        tokens: places of a batch; it changes nothing but the rounding.
+        rows: token ids with their special tokens, at least one each.
+        layer: see `check_layer`.
+        tokens: positions of a batch; this changes only the rounding.
 
     Raises:
-        ConfigurationError: as `check_layer` says.
+        ConfigurationError: see `check_layer`.
         BatchError: a row is longer than the position table.
     """
     check_layer(model, layer)
     check_lengths(model, rows)
-    found = [torch.zeros(0)] * len(rows)
+    by_row = [torch.zeros(0)] * len(rows)
     device = model.family.tokens.weight.device
-    for batch in like_lengths([len(row) for row in rows], tokens):
-        inputs = batch_tensors([rows[number] for number in batch], device)
+    for batch in group_by_length([len(row) for row in rows], tokens):
+        inputs = batch_tensors([rows[row] for row in batch], device)
         with torch.no_grad():
             vectors = _vectors(model, inputs, layer).float().cpu()
-        for place, number in enumerate(batch):
-            found[number] = vectors[place, : len(rows[number])].clone()
-    return found
+        for index, row in enumerate(batch):
+            by_row[row] = vectors[index, : len(rows[row])].clone()
+    return by_row
 
 
 def check_layer(model: Model, layer: str) -> None:
     """Refuse a layer that a model does not have.
 
     Args:
-        model: whose layers are meant.
-        layer: one of `LAYERS`, or the number of a layer: 0 the embeddings, 1 the first layer; -1 the last.
+        model: the model.
+        layer: one of `LAYERS`, or a layer index: 0 the embeddings, 1 the first layer; -1 the last.
 
     Raises:
         ConfigurationError: there is no such layer, or the model does not read rows as they are.
@@ -61,7 +61,7 @@ def check_layer(model: Model, layer: str) -> None:
     if model.training:
         raise ConfigurationError("features need a model in evaluation mode, call eval() first")
     if (family.needs | family.optional) & _UNKNOWN:
-        raise ConfigurationError(f"features need a model of whole rows, got the family {model.config.family}")
+        raise ConfigurationError(f"features need a model of entire rows, got the family {model.config.family}")
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):
             raise ConfigurationError(
@@ -79,13 +79,13 @@ def check_layer(model: Model, layer: str) -> None:
 
 
 def _vectors(model: Model, tensors: dict[str, Tensor], layer: str) -> Tensor:
-    """Return the vectors of all places of a batch, [B, T, width]."""
+    """Return the vectors of all positions of a batch, [B, T, width]."""
     if layer == "table":
-        return model.family.tokens(tensors["input_ids"])  # type: ignore[no-any-return]
+        return model.family.tokens(tensors["input_ids"])
     states = model.family.layer_states(tensors)
     if layer == "scalar_mix":
         mix = next(head.mix for head in model.heads.values() if head.mix is not None)
-        return mix(states)  # type: ignore[no-any-return]
+        return mix(states)
     if layer == "last4_concat":
         return torch.cat(states[-_FOUR:], dim=-1)
     if layer == "last4_sum":

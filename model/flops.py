@@ -1,4 +1,4 @@
-"""Floating-point operations of a forward: of modules by their matrices, of layers by the configuration."""
+"""Count the FLOPs of a forward pass: matrix products from the modules, attention from the configuration."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clozeline.model.parameters.sharding import full_shape
 
 
 def matrix_flops(*modules: nn.Module) -> float:
-    """Return the floating-point operations of modules for one place, where each entry of a matrix is used once.
+    """Return the FLOPs of modules for one position, where each matrix entry is used once.
 
-    Example (a product of 3 x 2 entries; the bias is none):
+    Example (a product of 3 x 2 entries; the bias adds none):
         >>> matrix_flops(nn.Linear(2, 3))
         12.0
     """
@@ -20,13 +20,13 @@ def matrix_flops(*modules: nn.Module) -> float:
 
 
 def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:
-    """Return the floating-point operations of one row's forward through a stack and the map into its width.
+    """Return the FLOPs of one row's forward pass through a stack and the projection into its width.
 
     Args:
         config: the stack's.
         tokens: tokens of the row.
         causal: a token sees half of the row on average.
-        source: tokens of the encoder's row, read by cross-attention; 0 = the layers have none.
+        source: tokens of the encoder's row, read by cross-attention; 0 = there is none.
     """
     near = tokens if config.local is None else 2 * config.local.window + 1
     visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
@@ -37,15 +37,13 @@ def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, sourc
 
 
 def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 0) -> float:
-    """Return the floating-point operations of one layer's forward for one row.
-
-    Only matrix products count; a multiplication with its addition is two operations.
+    """Return the FLOPs of one layer's forward pass for one row: matrix products only, a multiply-add is two.
 
     Args:
         config: the model's.
         tokens: tokens of the row.
-        visible: places that a token sees on average: all of the row, or half of it under causality.
-        source: tokens of the encoder's row, read by cross-attention; 0 = the layer has none.
+        visible: positions that a token sees on average: the entire row, or half of it if causal.
+        source: tokens of the encoder's row, read by cross-attention; 0 = there is none.
 
     Example (one head of width 2, feed-forward 3, two tokens that see both):
         >>> c = ModelConfig(family="encoder", dim=2, layers=1, attention_heads=1, ffn_dim=3, heads={"masked_lm": 1.0})
@@ -61,9 +59,9 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
 
 
 def _deberta_flops(config: ModelConfig, tokens: int) -> float:
-    """Return what DeBERTa adds: scores of relative places, the convolution, steps of the mask decoder but the first.
+    """Return what DeBERTa adds: position scores, the convolution, and all steps of the mask decoder but the first.
 
-    Left out are the projections of relative places, which a batch needs once.
+    The projections of relative positions, needed once per batch, are not counted.
     """
     chosen = config.position.disentangled
     if chosen is None:

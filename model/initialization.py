@@ -1,4 +1,4 @@
-"""Initial weights: the law of each parameter, drawn from a generator of its own, which seed and name decide."""
+"""Initialize parameters: each has a distribution and a generator of its own, seeded by the seed and its name."""
 
 from __future__ import annotations
 
@@ -19,35 +19,38 @@ _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 
 
-def initialize_parameters(model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE) -> None:
-    """Draw every parameter: its values are a function of the seed, its name and its shape.
+def initialize_parameters(
+    model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE, prefix: str = ""
+) -> None:
+    """Initialize every parameter: its values are a function of the seed, its name and its shape.
 
-    Neither the order of building, nor what is built beside it, nor the distribution over ranks matters. Draws are fp32
-    on the host, whatever the parameters are. A tied weight is drawn once, under its first name.
+    Neither the order of construction, nor other parts of the model, nor the distribution over ranks matters. Values are
+    drawn in fp32 on the host, whatever the type of the parameters. A tied weight is drawn once, under its first name.
 
     Args:
-        model: whose parameters are drawn.
-        config: deviations and cutoff.
-        seed: of the draws.
-        placement: of its parameters.
+        model: the module.
+        config: standard deviations and cutoff.
+        seed: of the random values.
+        placement: of the parameters over ranks.
+        prefix: of the names, for a module that is a part of a model.
     """
-    drawn = initial_distributions(model, config)
+    draw = initial_distributions(model, config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             with placement.gather([parameter]):
-                fresh = torch.empty(parameter.shape)
-                drawn[name](fresh, generator_for(seed, name))
-                parameter.copy_(fresh)
+                values = torch.empty(parameter.shape)
+                draw[name](values, generator_for(seed, f"{prefix}{name}"))
+                parameter.copy_(values)
 
 
 def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
-    """Return the law of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
+    """Return the distribution of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
 
-    A tied weight has the law of the module where it first occurs. A class whose parameters are none of these declares
-    their laws in `initial_weights`, by names below it; it is given the law of matrices.
+    A tied weight has the distribution of the module where it first occurs. A class with other parameters declares their
+    distributions in a method `initial_weights`, which receives that of matrices.
 
     Raises:
-        NotImplementedError: a class declares no law for one of its parameters.
+        NotImplementedError: a class declares no distribution for one of its parameters.
     """
     exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
     usual = normal(config.init.std, config.init.cutoff)
@@ -55,8 +58,8 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     for module in model.modules():
         own = getattr(module, "initial_weights", None)
-        for name, law in ({} if own is None else own(usual)).items():
-            known.setdefault(id(module.get_parameter(name)), law)
+        for name, distribution in ({} if own is None else own(usual)).items():
+            known.setdefault(id(module.get_parameter(name)), distribution)
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) not in known:
                 known[id(parameter)] = _initial_distribution(module, name, usual)
@@ -70,13 +73,13 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
         return usual if isinstance(module, _MATRICES) else constant(1.0)
     kind = type(module)
     raise NotImplementedError(
-        f"{kind.__module__}.{kind.__qualname__}: no law for the initial values of its parameter {name}; declare it in "
-        "a method `initial_weights` of the class"
+        f"{kind.__module__}.{kind.__qualname__}: no distribution for the initial values of its parameter {name}; "
+        "declare it in a method `initial_weights` of the class"
     )
 
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return the deviations that are not `init.std`: of embedding tables, and of projections into the residual."""
+    """Return the deviations other than `init.std`: of embedding tables, and of projections into the residual stream."""
     deviations = _residual_deviations(model, config)
     if config.init.embedding_std is not None:
         tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
@@ -85,22 +88,20 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
 
 
 def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return GPT-2's deviations: projections into the residual stream shrink with their number, two a layer.
-
-    The transform of a head, which reads the stream, is one of them (ModernBERT).
-    """
+    """Return GPT-2's deviations of projections into the residual stream: std / sqrt(2 x layers)."""
     if not config.init.scale_residual:
         return {}
     deviation = config.init.std / (2 * config.layers) ** 0.5
+    # the transform of a head counts as one of them (ModernBERT)
     parts = {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
-    found = [
+    projections = [
         getattr(module, name) for module in model.modules() for kind, name in parts.items() if isinstance(module, kind)
     ]
-    return {id(block.weight): deviation for block in found if isinstance(block, nn.Linear)}
+    return {id(linear.weight): deviation for linear in projections if isinstance(linear, nn.Linear)}
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return T5's deviations: fan-in of each projection; queries also have the factor that the scores lack."""
+    """Return T5's deviations: by the fan-in of each projection; queries include the factor that the scores lack."""
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):

@@ -1,10 +1,11 @@
-"""The result of a head: a sum and a count, never a mean.
+"""Loss sums and their divisors: a head returns a sum and a count, never a mean.
 
 Means of micro-batches with different numbers of labels do not average to the mean over all labels. The trainer knows
-the count over every rank and micro-batch, so the trainer divides.
+the
+count over every rank and micro-batch, so the trainer divides.
 
-The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of `label_count`. Where a batch does
-not hold these tensors, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
+The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of `label_count`. Without these
+tensors in a batch, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from torch.utils.checkpoint import checkpoint
 from clozeline.errors import BatchError
 
 IGNORED = -100
-"""Label id without loss, as in torch's cross entropy; a head counts no such label."""
+"""Label id without loss, as in torch's cross entropy; it does not count."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Summed loss of one head over one micro-batch."""
+    """The summed loss of one head over one micro-batch."""
 
     total: Tensor
-    """fp32 scalar in nats: the weighted sum over labels. It always has a gradient path to every parameter."""
+    """fp32 scalar in nats: the weighted sum over labels, with a gradient path to every parameter"""
     divisor: Tensor | int
-    """Divisor of the sum, wherever that was computed."""
+    """divisor of the sum, on any device"""
     figures: Mapping[str, Tensor] = field(default_factory=dict)
-    """Further sums with the same divisor, by name: what is recorded of the head beside its loss."""
+    """further sums with the same divisor that are recorded for the head, by name"""
 
     @property
     def count(self) -> int:
-        """The divisor as a number; reading it waits for the device where the batch lies on an accelerator."""
+        """The divisor as a number; reading it waits for the accelerator if the batch lies there."""
         return int(self.divisor)
 
 
 class Labels(NamedTuple):
-    """Labelled places of a batch, one entry a label."""
+    """The labeled positions of a batch, one entry per label."""
 
     states: Tensor
     """hidden states [max(N, 1), dim]"""
@@ -54,10 +55,11 @@ class Labels(NamedTuple):
 
 
 def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return what the rows of a batch add to the divisor: an int64 scalar, from inputs alone.
+    """Return the contribution of a batch to the divisor: an int64 scalar, from inputs alone.
 
-    A row adds its `label_count` if the batch holds that tensor, else the number of its labels. A row without labels,
-    and one of weight 0, adds nothing.
+    A row contributes its `label_count` if the batch holds that tensor, otherwise the number of its labels. A row
+    without
+    labels, or of weight 0, contributes nothing.
     """
     if "label_count" not in tensors:
         return _has_loss(tensors).sum()
@@ -66,7 +68,7 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def label_ids_with_loss(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the labels that count [n]: not those of rows of weight 0, nor ignored ones."""
+    """Return the labels that count [n]: neither ignored ones nor those of rows of weight 0."""
     return tensors["label_ids"][_has_loss(tensors)]
 
 
@@ -75,7 +77,7 @@ def _has_loss(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
-    """Return the batch with weights that make every labelled row add the mean over its labels, and count once.
+    """Weight labels so that every labeled row adds the mean over its labels and counts once.
 
     Args:
         tensors: a batch whose labels have no weights yet.
@@ -88,8 +90,8 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
         >>> import torch
         >>> batch = {"input_ids": torch.zeros(2, 4), "row_weight": torch.ones(2)}
         >>> batch["label_index"], batch["label_ids"] = torch.tensor([0, 2, 5]), torch.tensor([7, 8, 9])
-        >>> found = weigh_rows_equally(batch, "masked_lm")
-        >>> found["label_weight"].tolist(), found["label_count"].tolist()
+        >>> weighted = weigh_rows_equally(batch, "masked_lm")
+        >>> weighted["label_weight"].tolist(), weighted["label_count"].tolist()
         ([0.5, 0.5, 1.0], [1, 1])
     """
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
@@ -103,10 +105,11 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
 
 
 def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
-    """Return the labelled places only, so that the vocabulary projection sees no others.
+    """Gather the labeled positions, so that only they reach the vocabulary projection.
 
-    A micro-batch without labels gives its first state with an ignored label: loss 0, and still a gradient path through
-    the whole head.
+    A micro-batch without labels gives its first state with an ignored label: loss 0, with a gradient path through the
+    entire
+    head.
 
     Args:
         hidden: [B, T, dim].
@@ -116,34 +119,34 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
     flat = hidden.flatten(0, 1)
     if not index.numel():
         return Labels(flat[:1], ids.new_full((1,), IGNORED), None)
-    of_row, weights = tensors["row_weight"][_rows_of_labels(tensors)], tensors.get("label_weight")
-    weighed = None if weights is None else weights * of_row
-    return Labels(flat.index_select(0, index), ids.masked_fill(of_row == 0, IGNORED), weighed)
+    row_weights, weights = tensors["row_weight"][_rows_of_labels(tensors)], tensors.get("label_weight")
+    weighted = None if weights is None else weights * row_weights
+    return Labels(flat.index_select(0, index), ids.masked_fill(row_weights == 0, IGNORED), weighted)
 
 
 def original_ids(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return `input_ids` with the labels put back at their places, [B, T]."""
+    """Return `input_ids` with the labels put back at their positions, [B, T]."""
     return at_labels(tensors, tensors["label_ids"])
 
 
 def at_labels(tensors: Mapping[str, Tensor], ids: Tensor) -> Tensor:
-    """Return `input_ids` [B, T] with other ids [N] at the places of labels; those of ignored labels stay."""
+    """Return `input_ids` [B, T] with `ids` [N] at the positions of labels; ignored labels change nothing."""
     before = tensors["input_ids"]
-    places = tensors["label_index"].where(tensors["label_ids"] != IGNORED, before.numel())
-    spare = F.pad(before.flatten(), (0, 1))  # one more place, onto which ignored labels are written
-    return spare.index_copy(0, places, ids)[:-1].view_as(before)
+    positions = tensors["label_index"].where(tensors["label_ids"] != IGNORED, before.numel())
+    spare = F.pad(before.flatten(), (0, 1))  # ignored labels are written to one spare position
+    return spare.index_copy(0, positions, ids)[:-1].view_as(before)
 
 
 def real_positions(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which places [B, T] hold tokens of rows that have weight and labels."""
-    places = torch.arange(tensors["input_ids"].shape[1], device=tensors["row_weight"].device)
+    """Return which positions [B, T] hold tokens of rows that have weight and labels."""
+    positions = torch.arange(tensors["input_ids"].shape[1], device=tensors["row_weight"].device)
     counted = (_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)
-    lengths = tensors["lengths"].to(places.device).expand(counted.shape)
-    return (places < lengths[:, None]) & counted[:, None]
+    lengths = tensors["lengths"].to(positions.device).expand(counted.shape)
+    return (positions < lengths[:, None]) & counted[:, None]
 
 
 def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the flat places [N] that `real_positions` marks; on an accelerator the host waits for their number."""
+    """Return the flat positions [N] that `real_positions` marks; the host waits for their number."""
     return real_positions(tensors).flatten().nonzero().squeeze(1)
 
 
@@ -169,9 +172,9 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
 
 
 def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
-    """Return `cross_entropy_sum` of the scores of labels, of which only a chunk is held at a time.
+    """Return `cross_entropy_sum` of the labels' scores, of which only a chunk is held in memory at a time.
 
-    The backward pass computes the scores of each chunk again, so that a third more arithmetic saves their memory.
+    The backward pass computes the scores of each chunk again: a third more arithmetic for less memory.
 
     Args:
         scores: from states [n, dim] to [n, vocabulary].
@@ -190,12 +193,12 @@ def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labe
 
 
 def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the row [N] in which each label lies."""
-    labelled = tensors.get("decoder_input_ids", tensors["input_ids"])
-    return tensors["label_index"] // labelled.shape[1]
+    """Return the row [N] of each label."""
+    labeled = tensors.get("decoder_input_ids", tensors["input_ids"])
+    return tensors["label_index"] // labeled.shape[1]
 
 
 def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the number of labels [B] of each row, without those that are ignored."""
+    """Return the number of labels [B] of each row, without ignored ones."""
     rows, labels = _rows_of_labels(tensors), tensors["label_ids"] != IGNORED
     return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, labels.to(rows.dtype))

@@ -1,4 +1,4 @@
-"""Adapters: few parameters that are trained beside a frozen model. One file each, chosen by `model.adapter`."""
+"""Adapters: few parameters that are trained while the model stays frozen. One file each, chosen by `model.adapter`."""
 
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 

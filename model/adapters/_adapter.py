@@ -1,4 +1,4 @@
-"""Adapters: few parameters that are trained beside a frozen model. One file each, chosen by `model.adapter`."""
+"""The interface of adapters: few parameters that are trained while the model stays frozen."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import WHOLE, Placement
 
 Undo: TypeAlias = Callable[[], None]
-"""Take one change of the model back."""
+"""Undo one change of the model."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class AdapterOptions:
-    """Keys of an adapter."""
+    """Configuration of an adapter."""
 
     def position_count(self, architecture: str) -> int:
-        """Return the places of the position table that a row has less, because the adapter takes them."""
+        """Return the number of positions that the adapter takes from the position table."""
         return 0
 
 
 class Adapter(nn.Module, ABC):
-    """Parameters beside a model, and the places at which they enter its computation while the adapter is in use.
+    """Additional parameters of a model, and how they change its computation while the adapter is active.
 
-    Its parameters have names of their own, and the model keeps its names and values: several adapters may belong to one
-    model, of which one at a time is in use. Layers that share weights share what an adapter adds to them.
+    The model keeps its own names and values: several adapters may belong to one model, and one at a time is active.
+    Layers
+    that share weights share what an adapter adds to them.
 
     Args:
-        options: keys of the adapter.
+        options: configuration of the adapter.
         family: the body that it adapts.
 
     Raises:
-        ConfigurationError: the family has no place for it.
+        ConfigurationError: the family cannot have such an adapter.
     """
 
     Options: ClassVar[type[AdapterOptions]]
@@ -51,57 +52,56 @@ class Adapter(nn.Module, ABC):
         self.parts: Mapping[str, nn.Module] = {}
         self._undo: list[Undo] = []
 
-    def hold(self, parts: Mapping[str, nn.Module]) -> None:
-        """Take modules by the paths of what they adapt: their parameters have these paths in their names."""
+    def register_parts(self, parts: Mapping[str, nn.Module]) -> None:
+        """Register modules under the paths of what they adapt, which become part of their parameters' names."""
         for path, part in parts.items():
             *folders, last = path.split(".")
-            at: nn.Module = self
+            parent: nn.Module = self
             for folder in folders:
-                if folder not in dict(at.named_children()):
-                    at.add_module(folder, nn.Module())
-                at = at.get_submodule(folder)
-            at.add_module(last, part)
-        self.parts = dict(parts)  # no attribute of torch's kind: the modules are registered above
+                if folder not in dict(parent.named_children()):
+                    parent.add_module(folder, nn.Module())
+                parent = parent.get_submodule(folder)
+            parent.add_module(last, part)
+        self.parts = dict(parts)  # a plain dict: the modules are registered above
 
     @abstractmethod
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Make the changes by which the adapter enters the model; yield for each what takes it back."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
+        """Change the model; yield an undo for each change."""
 
-    def enter(self, family: Family) -> None:
-        """Put the adapter to use."""
-        self._undo = list(self.changes(family))
+    def attach(self, family: Family) -> None:
+        """Activate the adapter."""
+        self._undo = list(self.apply_changes(family))
 
-    def leave(self) -> None:
-        """Take the adapter out of use."""
+    def detach(self) -> None:
+        """Deactivate the adapter."""
         while self._undo:
             self._undo.pop()()
 
     def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
-        """Take initial values from the weights of the model, where the adapter begins with some."""
+        """Initialize from the weights of the model, if the adapter starts from some of them."""
 
     def merge(self, family: Family) -> dict[str, Tensor]:
-        """Return the parameters of the family, by name, with which it computes alone what it does with the adapter.
+        """Return the parameters of the family, by name, with which it computes the same without the adapter.
 
         Raises:
-            ConfigurationError: the adapter adds a computation that no weight can hold.
+            ConfigurationError: no weight can hold what the adapter computes.
         """
         raise ConfigurationError(
             f"adapter {type(self).__name__}: it adds a computation to the model, which cannot be merged into its "
-            "weights: export the adapter beside the model"
+            "weights: export the adapter with the model"
         )
 
 
 class Rows(nn.Module):
-    """Learnt rows, as parameters: keys and values of a prefix, vectors of a prompt."""
+    """Learned rows: keys and values of a prefix, vectors of a prompt."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
         self.rows = nn.Parameter(torch.empty(length, width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the rows, until an adapter's `initialize_from` sets others."""
         return {"rows": usual}
 
     def forward(self) -> Tensor:
-        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
+        """Return [length, width]; a copy, because ZeRO stage 3 frees the parameter after the call."""
         return self.rows.clone()

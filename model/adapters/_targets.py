@@ -1,4 +1,4 @@
-"""The linear maps of a body that an adapter changes, chosen by patterns of their paths."""
+"""Select the linear maps that an adapter changes by patterns of their paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.families import Family
 
 
-def _compiles(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:
         try:
             re.compile(pattern)
@@ -24,8 +24,8 @@ def _compiles(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
-Patterns = Annotated[tuple[str, ...], AfterValidator(_compiles)]
-"""Regular expressions, each of whole parts of a path: `query` is every path that ends in `.query`."""
+Patterns = Annotated[tuple[str, ...], AfterValidator(_check_patterns)]
+"""Regular expressions of complete path components: `query` is every path that ends in `.query`."""
 
 
 def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
@@ -37,8 +37,7 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
         patterns: `query`, or `layers.[01].attention.body.(query|value)`.
 
     Raises:
-        ConfigurationError: a pattern names no module, one that is not a linear map, or one whose weight is also that of
-            another module.
+        ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose weight is tied.
     """
     modules = dict(family.named_modules())
     owners: dict[int, int] = {}
@@ -47,18 +46,18 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
             owners[id(parameter)] = owners.get(id(parameter), 0) + 1
     chosen: set[str] = set()
     for pattern in patterns:
-        found = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]
+        matches = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]
         where = f"model.adapter.{key}: '{pattern}'"
-        if not found:
+        if not matches:
             raise ConfigurationError(f"{where} matches no module of the family; expected {_linear_names(modules)}")
-        if other := next((path for path in found if not isinstance(modules[path], nn.Linear)), None):
+        if other := next((path for path in matches if not isinstance(modules[path], nn.Linear)), None):
             raise ConfigurationError(
                 f"{where} matches {other}, a {type(modules[other]).__name__}; expected {_linear_names(modules)}: "
                 "tables, and projections tied to them, have no adapter"
             )
-        if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
-            raise ConfigurationError(f"{where} matches {tied}, whose weight is also another module's: leave it out")
-        chosen.update(found)
+        if tied := next((path for path in matches if owners[id(modules[path].weight)] > 1), None):
+            raise ConfigurationError(f"{where} matches {tied}, whose weight is tied to another module: exclude it")
+        chosen.update(matches)
     return {path: module for path, module in modules.items() if path in chosen and isinstance(module, nn.Linear)}
 
 

@@ -1,4 +1,4 @@
-"""Narrow feed-forward blocks inside the layers: Houlsby's (arXiv 1902.00751) and Pfeiffer's adapters (2005.00247)."""
+"""Bottleneck adapters inside the layers: Houlsby's (arXiv 1902.00751) and Pfeiffer's (arXiv 2005.00247)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 
 class Bottleneck(Adapter):
-    """h + up(activation(down(h))) on the output of blocks, before it is added to the residual and normed.
+    """h + up(activation(down(h))) on the output of blocks, before it is added to the residual stream and normalized.
 
-    `up` is 0 at first, so that nothing changes. A block has 2 dim width + width + dim parameters.
+    `up` is initially 0, so that nothing changes. A block has 2 dim width + width + dim parameters.
     """
 
     options: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(AdapterOptions):
-        """Keys of a bottleneck."""
+        """Configuration of a bottleneck adapter."""
 
         width: Width = 64
         """Features between `down` and `up`."""
         after: Literal["every_block", "feed_forward"] = "every_block"
-        """every_block: after each attention and each feed-forward block (Houlsby); feed_forward: after the latter alone
+        """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only after the latter
         (Pfeiffer)."""
         activation: Activation = "gelu"
         """Between `down` and `up`."""
@@ -50,10 +50,10 @@ class Bottleneck(Adapter):
                 f"model.adapter: bottleneck: expected a family with residual blocks, {type(family).__name__} has none: "
                 "choose another adapter, such as lora"
             )
-        self.hold({path: Narrow(block.dim, options) for path, block in blocks.items()})
+        self.register_parts({path: Narrow(block.dim, options) for path, block in blocks.items()})
 
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Put each bottleneck after the dropout of its block, the last thing before the sum."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
+        """Insert each bottleneck after the dropout of its block, just before the residual sum."""
         for path, narrow in self.parts.items():
 
             def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, narrow: Any = narrow) -> Tensor:
@@ -75,9 +75,8 @@ class Narrow(nn.Module):
         self.act = ACTIVATIONS[options.activation]
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws: `down` from N(0, 0.01) within two deviations, everything else 0."""
+        # `down` from N(0, 0.01) within two standard deviations, everything else 0
         return {"down": normal(0.01, 2.0)} | dict.fromkeys(("down_bias", "up", "up_bias"), constant(0.0))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [..., dim] to the same shape."""
         return F.linear(self.act(F.linear(x, self.down, self.down_bias)), self.up, self.up_bias)

@@ -1,4 +1,4 @@
-"""Learnt factors of activations: (IA)³ (arXiv 2205.05638)."""
+"""(IA)³ (arXiv 2205.05638): learned factors of activations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class Ia3(Adapter):
-    """Features times learnt factors: those of keys and values, and those between both ends of feed-forward blocks.
+    """Learned factors of keys, values and the inner features of feed-forward blocks.
 
-    The factors are 1 at first. A layer with one attention has dim + dim + ffn_dim of them, with as many key and value
+    The factors are initially 1. A layer with one attention has dim + dim + ffn_dim of them, if it has as many key and
+    value
     heads as query heads. They can be merged into the weights.
     """
 
@@ -28,12 +29,12 @@ class Ia3(Adapter):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(AdapterOptions):
-        """Keys of (IA)³."""
+        """Configuration of (IA)³."""
 
         outputs: Patterns = ("key", "value")
-        """Linear maps whose outputs are scaled: regular expressions, each of whole parts at the end of a path."""
+        """Linear maps whose outputs are scaled: regular expressions of complete path components."""
         inputs: Patterns = ("down",)
-        """Linear maps whose inputs are scaled, likewise."""
+        """Linear maps whose inputs are scaled."""
 
         def __post_init__(self) -> None:
             if not self.outputs and not self.inputs:
@@ -48,19 +49,17 @@ class Ia3(Adapter):
             )
         widths = {path: linear.out_features for path, linear in outputs.items()}
         self.before = frozenset(inputs)
-        self.hold({path: Factor(width) for path, width in (widths | _inputs(inputs)).items()})
+        widths |= {path: linear.in_features for path, linear in inputs.items()}
+        self.register_parts({path: Factor(width) for path, width in widths.items()})
 
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Scale the outputs, or the inputs, of each chosen linear map."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, factor in self.parts.items():
 
             def scale(_: nn.Module, inputs: tuple[Tensor], output: Tensor, factor: Any = factor) -> Tensor:
-                scaled: Tensor = factor(output)
-                return scaled
+                return factor(output)
 
             def scale_before(_: nn.Module, inputs: tuple[Tensor], factor: Any = factor) -> Tensor:
-                scaled: Tensor = factor(inputs[0])
-                return scaled
+                return factor(inputs[0])
 
             linear = family.get_submodule(path)
             if path in self.before:
@@ -70,19 +69,16 @@ class Ia3(Adapter):
 
     @torch.no_grad()
     def merge(self, family: Family) -> dict[str, Tensor]:
-        """Return the weights of the chosen maps, and the biases of scaled outputs, times the factors, from fp32."""
-        found = {}
+        """Return the chosen weights, and the biases of scaled outputs, times the factors, computed in fp32."""
+        scaled_parameters = {}
         for path, part in self.parts.items():
             factor = part.get_parameter("factor").float()
             for name, parameter in family.get_submodule(path).named_parameters():
-                if name == "weight":
-                    scaled = parameter.float() * (factor if path in self.before else factor[:, None])
-                elif path in self.before:
-                    continue
-                else:
-                    scaled = parameter.float() * factor
-                found[f"{path}.{name}"] = scaled.to(parameter.dtype)
-        return found
+                if name == "bias" and path in self.before:
+                    continue  # only the inputs are scaled
+                along = factor[:, None] if name == "weight" and path not in self.before else factor
+                scaled_parameters[f"{path}.{name}"] = (parameter.float() * along).to(parameter.dtype)
+        return scaled_parameters
 
 
 class Factor(nn.Module):
@@ -93,13 +89,7 @@ class Factor(nn.Module):
         self.factor = nn.Parameter(torch.empty(width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law: ones."""
         return {"factor": constant(1.0)}
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [..., width] to the same shape."""
         return x * self.factor
-
-
-def _inputs(maps: dict[str, nn.Linear]) -> dict[str, int]:
-    return {path: linear.in_features for path, linear in maps.items()}

@@ -1,4 +1,4 @@
-"""Low-rank updates of linear maps: LoRA (arXiv 2106.09685), with rank-stabilised scaling (arXiv 2312.03732)."""
+"""LoRA (arXiv 2106.09685): low-rank updates of linear maps, with rank-stabilized scaling (arXiv 2312.03732)."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from clozeline.model.parameters.initial_values import Draw, constant, uniform
 
 
 class Lora(Adapter):
-    """h = W x + scale B A x beside each chosen linear map W; B is 0 at first, so that nothing changes.
+    """h = W x + scale B A x for each chosen linear map W; B is initially 0, so that nothing changes.
 
-    It has rank x (inputs + outputs) parameters a map, and can be merged into the weights.
+    A map has rank x (inputs + outputs) parameters, which can be merged into its weight.
     """
 
     options: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(AdapterOptions):
-        """Keys of LoRA."""
+        """Configuration of LoRA."""
 
         rank: Width = 8
         """Rank of each update: rows of A, columns of B."""
         alpha: Annotated[float, Field(gt=0)] = 8.0
-        """Factor of the updates, divided by the rank, or by its root."""
+        """Factor of the updates, divided by the rank or its square root."""
         rank_stabilised: bool = False
-        """Divide `alpha` by the root of the rank instead of the rank."""
+        """Divide `alpha` by the square root of the rank instead of the rank."""
         dropout: Probability = 0.0
         """Dropout of the inputs of A."""
         targets: Annotated[Patterns, Field(min_length=1)] = ("query", "value")
-        """Linear maps that are updated: regular expressions, each of whole parts at the end of a path."""
+        """Linear maps that are updated: regular expressions of complete path components."""
 
         @property
         def scale(self) -> float:
@@ -49,10 +49,11 @@ class Lora(Adapter):
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
         maps = linear_maps(family, "targets", options.targets)
-        self.hold({path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps.items()})
+        self.register_parts(
+            {path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps.items()}
+        )
 
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Add each update to the outputs of its linear map."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, update in self.parts.items():
 
             def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, update: Any = update) -> Tensor:
@@ -63,16 +64,16 @@ class Lora(Adapter):
 
     def merge(self, family: Family) -> dict[str, Tensor]:
         """Return W + scale B A of each chosen map, computed in fp32."""
-        found = {}
+        weights = {}
         for path, update in self.parts.items():
             assert isinstance(update, LowRank)
             weight = family.get_parameter(f"{path}.weight")
-            found[f"{path}.weight"] = (weight.float() + update.product()).to(weight.dtype)
-        return found
+            weights[f"{path}.weight"] = (weight.float() + update.product()).to(weight.dtype)
+        return weights
 
 
 class LowRank(nn.Module):
-    """scale B A x, with A [rank, inputs] drawn and B [outputs, rank] zero."""
+    """scale B A x, with A [rank, inputs] random and B [outputs, rank] zero."""
 
     def __init__(self, inputs: int, outputs: int, options: Lora.Options) -> None:
         super().__init__()
@@ -83,8 +84,7 @@ class LowRank(nn.Module):
         self.inputs = inputs
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws: A as torch draws linear maps, within ±1 / sqrt(inputs)."""
-        return {"a": uniform(self.inputs**-0.5), "b": constant(0.0)}
+        return {"a": uniform(self.inputs**-0.5), "b": constant(0.0)}  # A as torch initializes linear maps
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., inputs] to [..., outputs]."""

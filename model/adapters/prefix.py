@@ -1,4 +1,4 @@
-"""Learnt keys and values before those of a row, in every layer: prefix-tuning (arXiv 2101.00190)."""
+"""Prefix-tuning (arXiv 2101.00190): learned keys and values before those of a row, in every layer."""
 
 from __future__ import annotations
 
@@ -24,42 +24,46 @@ from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.initial_values import Draw, constant
 
 _OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
-"""Attentions whose scores read the distance to a key: those of a prefix have none."""
+"""Attention whose scores use the distance to a key, which a prefix does not have."""
 
 
 class Prefix(Adapter):
-    """Every place also reads `length` learnt keys and values in each self-attention of each stack.
+    """Every position also reads `length` learned keys and values in each self-attention of each stack.
 
-    The keys are those after rotation, and T5's scores of distances are 0 for them. There are 2 x length x (width of
-    keys) parameters an attention. With `hidden` they are computed in training, from fewer numbers: [length, dim], a
-    linear map onto `hidden` features, tanh, and a linear map of each attention.
+    The keys are used without rotation, and their T5 distance scores are 0. An attention has 2 x length x (width of
+    keys)
+    parameters. With `hidden` they are computed during training from fewer numbers: [length, dim], a linear map onto
+    `hidden`
+    features, tanh, and a linear map for each attention.
     """
 
     options: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(AdapterOptions):
-        """Keys of a prefix."""
+        """Configuration of a prefix."""
 
         length: Annotated[int, Field(ge=1, le=2**16)] = 10
-        """Learnt keys and values of an attention."""
+        """Learned keys and values of an attention."""
         hidden: Width | None = None
         """Features from which keys and values are computed in training (512 and 800 in the paper); null = they are
-        parameters themselves."""
+        parameters."""
         shifted: bool | None = None
-        """The places of a row begin after those of the prefix, as if it were tokens; null = in a decoder."""
+        """Position ids of a row start after the prefix, as if it were tokens; null = in a decoder."""
 
         def position_count(self, architecture: str) -> int:
-            """Return the places of the position table that the prefix takes."""
             shifted = architecture == "decoder" if self.shifted is None else self.shifted
             return self.length if shifted else 0
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        found = {path: module for path, module in family.named_modules() if isinstance(module, Attention)}
-        found = {path: module for path, module in found.items() if type(module) is not Attention}  # cross-attention
+        attentions = {
+            path: module
+            for path, module in family.named_modules()
+            if isinstance(module, Attention) and type(module) is not Attention  # not cross-attention
+        }
         relative = [module for module in family.modules() if isinstance(module, _OTHER_SCORES)]
-        if not found or relative:
+        if not attentions or relative:
             kind = f"{type(relative[0]).__name__}" if relative else "none"
             raise ConfigurationError(
                 f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
@@ -68,37 +72,36 @@ class Prefix(Adapter):
         self.shift = options.position_count(family.architecture)
         if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
             raise ConfigurationError(
-                f"model.adapter.shifted: places of the family {type(family).__name__} begin at 0: set it to false"
+                f"model.adapter.shifted: positions of the family {type(family).__name__} start at 0: set it to false"
             )
-        widths = {path: 2 * attention.key.out_features for path, attention in found.items()}
+        widths = {path: 2 * attention.key.out_features for path, attention in attentions.items()}
         length = options.length
         self.trunk = None if options.hidden is None else Trunk(length, family.config.dim, options.hidden)
-        self.hold(
+        self.register_parts(
             {
                 path: Rows(length, width) if options.hidden is None else Mapped(options.hidden, width)
                 for path, width in widths.items()
             }
         )
 
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Give each attention its prefix, and shift the places of each stack."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
+        """Give each attention its prefix, and shift the positions of each stack."""
         for path in self.parts:
             attention = family.get_submodule(path)
             assert isinstance(attention, Attention)
-            attention.prefix = partial(self._before, path, attention.head_dim)
-            yield partial(_forget, attention, "prefix")
+            attention.prefix = partial(self._prepend, path, attention.head_dim)
+            yield partial(_clear, attention, "prefix")
         for stack in family.modules():
             if isinstance(stack, Stack):
                 stack.prefix_positions = self.shift
-                yield partial(_forget, stack, "prefix_positions")
+                yield partial(_clear, stack, "prefix_positions")
 
     def keys_and_values(self, path: str) -> Tensor:
         """Return the prefix of an attention: [length, 2 x width], keys before values."""
         part = self.parts[path]
-        rows: Tensor = part() if self.trunk is None else part(self.trunk())
-        return rows
+        return part() if self.trunk is None else part(self.trunk())
 
-    def _before(
+    def _prepend(
         self, path: str, head_dim: int, key: Tensor, value: Tensor, queries: int, plan: AttentionPlan
     ) -> tuple[Tensor, Tensor, AttentionPlan]:
         """Return keys, values and the plan with the prefix before those of the rows [B, kv_heads, T, head_dim]."""
@@ -120,16 +123,14 @@ class Trunk(nn.Module):
         self.bias = nn.Parameter(torch.empty(hidden))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the parameters."""
         return {"rows": usual, "weight": usual, "bias": constant(0.0)}
 
     def forward(self) -> Tensor:
-        """Return [length, hidden]."""
         return torch.tanh(F.linear(self.rows, self.weight, self.bias))
 
 
 class Mapped(nn.Module):
-    """The part that an attention has of its own."""
+    """The part of the computed prefix that each attention has of its own."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
@@ -137,16 +138,14 @@ class Mapped(nn.Module):
         self.bias = nn.Parameter(torch.empty(width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the parameters."""
         return {"weight": usual, "bias": constant(0.0)}
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return [length, width]."""
         return F.linear(hidden, self.weight, self.bias)
 
 
 def _with_prefix(plan: AttentionPlan, queries: int, keys: int, length: int, device: torch.device) -> Tensor | None:
-    """Return the mask of a plan with `length` visible columns before the others; None where all is visible."""
+    """Return the mask of a plan with `length` visible columns before the others; None if everything is visible."""
     if plan.causal:
         return torch.ones(queries, length + keys, dtype=torch.bool, device=device).tril(length)
     if plan.mask is None:
@@ -154,5 +153,5 @@ def _with_prefix(plan: AttentionPlan, queries: int, keys: int, length: int, devi
     return F.pad(plan.mask, (length, 0), value=True if plan.mask.dtype == torch.bool else 0.0)
 
 
-def _forget(module: nn.Module, attribute: str) -> None:
+def _clear(module: nn.Module, attribute: str) -> None:
     setattr(module, attribute, None)

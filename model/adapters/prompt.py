@@ -1,4 +1,4 @@
-"""Learnt vectors before the tokens of a row: prompt-tuning (arXiv 2104.08691)."""
+"""Prompt-tuning (arXiv 2104.08691): learned vectors before the tokens of a row."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ from clozeline.model.parameters.sharding import WHOLE, Placement
 
 
 class Prompt(Adapter):
-    """`length` learnt token vectors are read before each row; their states are cut off, so that a row keeps its length.
+    """`length` learned token vectors are read before each row; their states are cut off afterwards.
 
-    An encoder_decoder has them before the encoder's rows, and its decoder reads their states. They stand at the first
-    places of the position table, before any padding on the left, with the segment type 0; tokens follow. Each packed
-    document of a row reads them, and they read no document. There are length x embedding width parameters a stack.
+    In an encoder_decoder they precede the encoder's rows, and its decoder reads their states. They have the first
+    positions of the table, before any padding on the left, and segment type 0; tokens follow. Each packed document of
+    a row reads them, and they read no document. A stack has length x embedding width parameters.
     """
 
     options: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(AdapterOptions):
-        """Keys of a prompt."""
+        """Configuration of a prompt."""
 
         length: Annotated[int, Field(ge=1, le=2**16)] = 20
-        """Learnt vectors."""
+        """Number of learned vectors."""
         tokens: tuple[Annotated[int, Field(ge=0)], ...] = ()
-        """Ids of tokens whose vectors it begins with, such as those of label words, over and over until all are there;
-        empty = some of the vocabulary, drawn at random."""
+        """Ids of tokens from whose vectors it starts, such as those of label words, repeated as needed; empty = random
+        tokens of the vocabulary."""
 
         def position_count(self, architecture: str) -> int:
-            """Return the places of the position table that the prompt takes."""
             return self.length
 
     def __init__(self, options: Options, family: Family) -> None:
@@ -58,29 +57,23 @@ class Prompt(Adapter):
                 "none: choose another adapter, such as lora"
             )
         self.kept = family.architecture == "encoder_decoder"
-        self.hold({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
+        self.register_parts({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
 
     def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
-        """Begin with the vectors of tokens.
-
-        Raises:
-            ConfigurationError: a token is not of the vocabulary.
-        """
-        length, given = self.options.length, self.options.tokens
-        if outside := [number for number in given if number >= vocab_size]:
+        length, chosen = self.options.length, self.options.tokens
+        if outside := [token for token in chosen if token >= vocab_size]:
             raise ConfigurationError(
                 f"model.adapter.tokens: expected ids below the vocabulary's {vocab_size}, got {outside[0]}"
             )
-        drawn = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
-        ids = [given[place % len(given)] for place in range(length)] if given else drawn
+        random = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
+        ids = [chosen[index % len(chosen)] for index in range(length)] if chosen else random
         table = tokens.get_parameter("weight")
         for part in self.parts.values():
             rows = part.get_parameter("rows")
             with torch.no_grad(), placement.gather([table, rows]):
                 rows.copy_(table[ids])
 
-    def changes(self, family: Family) -> Iterator[Undo]:
-        """Read the prompt before the rows of each stack."""
+    def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, vectors in self.parts.items():
             stack = family.get_submodule(path)
             before = stack.forward
@@ -106,7 +99,7 @@ class Prompt(Adapter):
         positions = positions + length
         prefix_length = None if prefix_length is None else prefix_length + length
         continued = cache is not None and cache.columns > 0
-        if not continued:
+        if not continued:  # the first step: prepend the prompt to vectors, positions, types and masks
             own: Tensor = prompt().to(vectors.dtype)
             vectors = torch.cat((own.expand(len(vectors), -1, -1), vectors), dim=1)
             first = torch.arange(length, device=positions.device).expand(len(positions), -1)
@@ -123,7 +116,7 @@ class Prompt(Adapter):
 
 
 def _with_prompt(pairs: Tensor, length: int) -> Tensor:
-    """Return which places see which, [B or 1, 1, T, T], with those of the prompt: all see it, it sees itself alone."""
+    """Extend [B or 1, 1, T, T] by the prompt, which every position sees and which sees only itself."""
     seen = F.pad(pairs, (length, 0), value=True)
     rows = seen.new_zeros(*seen.shape[:2], length, seen.shape[3])
     rows[..., :length] = True

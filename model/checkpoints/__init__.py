@@ -1,4 +1,4 @@
-"""Published checkpoints and their way into our names and back. One file for each model type of config.json."""
+"""Import and export of published checkpoints. One file for each model type of config.json."""
 
 from clozeline.model.checkpoints._adapter_export import AdapterExport, export_adapter
 from clozeline.model.checkpoints._checkpoint import (

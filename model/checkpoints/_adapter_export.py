@@ -1,4 +1,4 @@
-"""An adapter in peft's form: adapter_config.json, and tensors by the names of a class of transformers."""
+"""Export an adapter in peft's format: adapter_config.json, and tensors by the names of a class of transformers."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _TASKS: Final[Mapping[tuple[str, str], str]] = {
 }
 """peft's task types, by architecture and head; others have none."""
 _CACHES: Final = frozenset({"gpt2", "llama"})
-"""Types whose class reads keys and values that were there before: only so does peft's prefix enter."""
+"""Types whose class reads earlier keys and values, through which peft's prefix enters."""
 _PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
 _PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
-"""Tasks whose scores of a row's own places do not change where the scores of a prompt stand beside them."""
+"""Tasks whose scores at a row's own positions stay the same with the states of a prompt before them."""
 
 
 @dataclass(frozen=True)
 class AdapterExport:
-    """Content of a folder of peft."""
+    """Content of a peft folder."""
 
     config: dict[str, Any]
     """of adapter_config.json"""
@@ -47,23 +47,24 @@ class AdapterExport:
     headed: dict[str, Any]
     """of config.json of the class that has the model's head"""
     loader: str
-    """class of transformers that loads the model beside the adapter, such as AutoModelForCausalLM"""
+    """class of transformers that loads the model for the adapter, such as AutoModelForCausalLM"""
 
 
 def export_adapter(
     checkpoint: Checkpoint, adapter: Adapter, trained: Collection[str] = (), *, model_type: str | None = None
 ) -> AdapterExport:
-    """Put an adapter into peft's form, with the head that was trained beside it.
+    """Convert an adapter to peft's format, with the head that was trained with it.
 
     Args:
-        checkpoint: the model beside the adapter, with its head.
+        checkpoint: the model of the adapter, with its head.
         adapter: of that model.
-        trained: parameters of the head that were trained, which the model beside the adapter lacks.
-        model_type: of transformers; None: the one that the model came from, or the first that computes the same.
+        trained: parameters of the head that were trained, which the checkpoint lacks.
+        model_type: of transformers; None: the original one, or the first that computes the same.
 
     Raises:
         ConfigurationError: peft has no such adapter, or its classes would compute something else with it; or no model
-            type computes what the model does.
+            type
+            computes what the model does.
     """
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
@@ -74,7 +75,7 @@ def export_adapter(
         inside = "base_model.model."
     elif isinstance(adapter, Prefix):
         _refuse_prefix(adapter, key_map, config, task)
-        keys, tensors = _prefix(adapter, config), {"prompt_embeddings": _prefix_rows(adapter)}
+        keys, tensors = _prefix(adapter, config)
         inside = "base_model."
     elif isinstance(adapter, Prompt):
         _refuse_prompt(adapter, task)
@@ -82,8 +83,8 @@ def export_adapter(
         inside = "base_model."
     else:
         raise ConfigurationError(
-            f"adapter {type(adapter).__name__.lower()}: has no form here that peft reads: expected lora, prefix or "
-            "prompt; export_model merges bitfit and ia3 into the weights"
+            f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: expected lora, prefix or prompt; "
+            "export_model merges bitfit and ia3 into the weights"
         )
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
@@ -99,13 +100,14 @@ def export_adapter(
 def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the keys and the tensors of LoRA.
 
-    Where several of our maps are one of theirs, its A has the rows of theirs under each other, and each part of its B
-    has columns of its own: rank and alpha grow, the product is the same.
+    Where several of our maps are fused in theirs, the rows of A are stacked, and each part of B has columns of its own:
+    rank
+    and alpha grow, the product is the same.
     """
     options = adapter.options
     weights = [name for name in checkpoint.tensors if name.startswith("family.") and name.endswith(".weight")]
     targets = key_map.targets(checkpoint.config, weights)
-    joined: dict[str, list[str]] = {}
+    fused: dict[str, list[str]] = {}
     for path in adapter.parts:
         target = targets[f"family.{path}.weight"]
         if target.shape is not None:
@@ -113,10 +115,10 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
                 f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so that peft cannot "
                 "adapt it: export_model merges the adapter into the weights"
             )
-        joined.setdefault(target.name, []).append(path)
+        fused.setdefault(target.name, []).append(path)
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
-    for name, paths in joined.items():
+    for name, paths in fused.items():
         module = name.removesuffix(".weight")
         siblings = {own: target for own, target in targets.items() if target.name == name}
         ranks[module] = options.rank * len(paths)
@@ -142,7 +144,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
 def _factors(
     adapter: Lora, paths: list[str], siblings: Mapping[str, Target], weights: Mapping[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one map of theirs."""
+    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one of their maps."""
     rank = adapter.options.rank
     updates = {f"family.{path}.weight": adapter.parts[path] for path in paths}
     first = {name: rank * number for number, name in enumerate(updates)}
@@ -169,12 +171,15 @@ def _refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: 
     elif task not in _PREFIXED:
         why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
     elif adapter.shift != adapter.options.length:
-        why = "peft begins the places of a row after those of the prefix: expected model.adapter.shifted true or null"
+        why = "peft starts the positions of a row after the prefix: expected model.adapter.shifted true or null"
     if why is not None:
         raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
 
 
-def _prefix(adapter: Prefix, config: ModelConfig) -> dict[str, Any]:
+@torch.no_grad()
+def _prefix(adapter: Prefix, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    # [length, layers x 2 x width]: the keys and then the values of each layer in turn
+    rows = torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
     return {
         "peft_type": "PREFIX_TUNING",
         "num_virtual_tokens": adapter.options.length,
@@ -183,20 +188,13 @@ def _prefix(adapter: Prefix, config: ModelConfig) -> dict[str, Any]:
         "token_dim": config.key_value_heads * config.head_width,
         "num_transformer_submodules": 1,
         "prefix_projection": False,
-    }
-
-
-@torch.no_grad()
-def _prefix_rows(adapter: Prefix) -> Tensor:
-    """Return [length, layers x 2 x width]: the keys and then the values of each layer in turn; computed ones too."""
-    return torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
+    }, {"prompt_embeddings": rows}
 
 
 def _refuse_prompt(adapter: Prompt, task: str | None) -> None:
-    """Refuse a prompt with which a class of peft computes something else."""
     if task not in _PROMPTED or len(adapter.parts) != 1:
         raise ConfigurationError(
-            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of whole rows "
+            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire rows "
             "would read them, and it has none for other pretraining heads: expected a head lm or tagging"
         )
 
@@ -221,22 +219,22 @@ def _prompt(adapter: Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[
 def _heads(
     checkpoint: Checkpoint, key_map: KeyMap, theirs: Mapping[str, Tensor], trained: Collection[str]
 ) -> dict[str, dict[str, Tensor]]:
-    """Return their modules that hold trained parameters, each with all tensors that peft asks for, by their names.
+    """Return their modules that hold trained parameters, each with all tensors that peft needs, by name.
 
-    peft finds these modules by the ends of their names; those outside the body are given whole.
+    peft finds these modules by the ends of their names; those outside the body are complete.
     """
     if other := sorted(name for name in trained if not name.startswith("heads.")):
         raise ConfigurationError(
-            f"adapter: {', '.join(other[:4])} were trained beside it, and peft keeps heads alone: export_model merges "
+            f"adapter: {', '.join(other[:4])} were trained with it, and peft stores only heads: export_model merges "
             "an adapter into the weights"
         )
     ties = key_map.ties_in_class(checkpoint.config)
     whole = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
-    found: dict[str, dict[str, Tensor]] = {}
+    modules: dict[str, dict[str, Tensor]] = {}
     for target in key_map.targets(checkpoint.config, trained).values():
         in_body = bool(key_map.base) and target.name.startswith(key_map.base)
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
-        found[module] = {
+        modules[module] = {
             name: tensor.float().clone() for name, tensor in whole.items() if name.startswith(f"{module}.")
         }
-    return found
+    return modules

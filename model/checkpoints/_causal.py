@@ -1,4 +1,4 @@
-"""Encoders of transformers that read from left to right: `is_decoder` in config.json."""
+"""Causal variants of encoder types: `is_decoder` in config.json of transformers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Any
 from clozeline.model.checkpoints._key_map import KeyMap
 
 
-def causal_map(whole: KeyMap, headed: str) -> KeyMap:
-    """Return the map of a type's causal class: the names of its masked LM, which is a head for next tokens there.
+def causal_map(encoder: KeyMap, headed: str) -> KeyMap:
+    """Return the map of a type's causal class: the names of its masked LM head, for next tokens.
 
     Args:
-        whole: map of the type.
+        encoder: map of the type.
         headed: name of the class, such as BertLMHeadModel.
     """
 
     def is_written_by(self: KeyMap, plain: Mapping[str, Any]) -> bool:
-        """Return whether config.json asks for a causal model."""
         return bool(plain.get("is_decoder"))
 
-    kind = type(whole)
+    kind = type(encoder)
     members = {
         "headed": headed,
         "auto": "AutoModelForCausalLM",
@@ -37,5 +36,4 @@ def causal_map(whole: KeyMap, headed: str) -> KeyMap:
         "causal": None,
         "is_written_by": is_written_by,
     }
-    found: KeyMap = type(f"Causal{kind.__name__}", (kind,), members)()
-    return found
+    return type(f"Causal{kind.__name__}", (kind,), members)()

@@ -1,4 +1,4 @@
-"""A model from a directory: one that transformers wrote, or one in our own form."""
+"""Read a model from a directory in the format of transformers or in our own."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ _NO_MATTER: Final = frozenset(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model in our names, and what its directory says beside."""
+    """A model in our names, and the metadata of its directory."""
 
     config: ModelConfig
     vocab_size: int
-    """ids that the model predicts; rows of the token table where the directory is not a run"""
+    """ids that the model predicts; rows of the token table if the directory is not a run"""
     tensors: Mapping[str, Tensor]
-    """our parameters, in the type of the file"""
+    """our parameters, in the dtype of the file"""
     token_ids: Mapping[str, Any]
     """`pad_token_id`, `decoder_start_token_id` and the like"""
     model_type: str | None
     files: tuple[Path, ...]
     absent: tuple[str, ...] = ()
-    """parameters of the head, where the directory holds the body alone"""
+    """parameters of the head, if the directory holds only the body"""
     notes: tuple[str, ...] = ()
-    """tensors and keys that were set aside, for people"""
+    """skipped tensors and keys, for people"""
     unread: Mapping[str, Tensor] = field(default_factory=dict)
-    """tensors by transformers' names that no part of our model reads, and a class of transformers saves: an export to
-    this class holds them again"""
+    """tensors by transformers' names that our model does not read but a class of transformers saves: an export to this
+    class contains them again"""
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -91,7 +91,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def build_checkpoint(checkpoint: Checkpoint) -> Model:
-    """Return the model with its weights, fp32, in evaluation mode.
+    """Build the model with its weights, fp32, in evaluation mode.
 
     Raises:
         WeightsError: the directory holds no head.
@@ -113,17 +113,17 @@ def _read_own(folder: Path) -> Checkpoint:
         raise ConfigurationError(
             f"{folder / MODEL}: cannot be read as a model's configuration: {_first_line(error)}; import the model again"
         ) from error
-    facts = read_import_record(folder / IMPORT_RECORD)
+    record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
-    for path, digest in ((folder / MODEL, facts.config), (files[0], facts.weights)):
-        if digest is not None and (found := _file_hash(path)) != digest:
+    for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
+        if digest is not None and (actual := _file_hash(path)) != digest:
             raise WeightsError(
-                f"{path}: expected xxh3-128 {digest}, got {found}: it was changed after the import; import the model "
+                f"{path}: expected xxh3-128 {digest}, got {actual}: it was changed after the import; import the model "
                 "again"
             )
-    rows, ids, kind, absent = facts.vocab_size, facts.token_ids, facts.model_type, facts.absent
+    rows, ids, kind, absent = record.vocab_size, record.token_ids, record.model_type, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     refuse_invalid_values(stored, str(folder / WEIGHTS))
@@ -133,11 +133,12 @@ def _read_own(folder: Path) -> Checkpoint:
 def _read_transformers_folder(folder: Path) -> Checkpoint:
     plain = read_json(folder / _PUBLISHED)
     if "quantization_config" in plain:
-        raise ConfigurationError(f"{folder / _PUBLISHED}: quantised weights are not read; take the original ones")
+        raise ConfigurationError(f"{folder / _PUBLISHED}: quantized weights are not read; take the original ones")
     key_map = map_of_class(plain)
     stored, files = read_tensors(folder)
     config = key_map.read_config(plain, stored)
     rows = key_map.vocab_size(plain)
+    # names in the file → names of the class with its heads
     where = str(folder)
     ours = parameter_shapes(config, rows)
     expected = their_shapes(key_map, config, ours)
@@ -147,55 +148,58 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
         present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
+    # set aside copies of tied tensors, constants, and tensors that our model does not read
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
     copied = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
     unread = copied | _unread(key_map, config, renamed.left_out)
     tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}}
     absent = _absent_head(key_map, config, ours, tensors)
-    held = {name: shape for name, shape in ours.items() if name not in absent}
-    _refuse_differing(tensors, their_shapes(key_map, config, held), where)
+    stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
+    _refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
+    # notes for people
     notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
     if unknown := sorted(key for key in plain if not _is_known_key(key, key_map)):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
-    converted = to_ours(key_map, config, tensors, held)
+    converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type
     return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
     """Return the tensors without second copies of tied ones."""
-    found = {name: tensor for name, tensor in tensors.items() if name not in ties}
+    unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
-        if copy in tensors and not torch.equal(found.setdefault(name, tensors[copy]), tensors[copy]):
+        if copy in tensors and not torch.equal(unique.setdefault(name, tensors[copy]), tensors[copy]):
             raise WeightsError(
                 f"{where}: {copy} and {name} are one tensor in this model, but they differ; set tie_word_embeddings to "
                 "false in config.json if the model has both, or take another copy"
             )
-    return found
+    return unique
 
 
 def _unread(key_map: KeyMap, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return those of the tensors left out that an export may hold again, by their names in the class with heads."""
+    """Return those of the skipped tensors that an export may contain again, by their names in the class with heads."""
     base = key_map.base
     named = {name if name.startswith(base) else base + name: tensor for name, tensor in tensors.items()}
-    kept = key_map.kept(named, config, body_alone=True) | key_map.kept(named, config, body_alone=False)
+    kept = key_map.names_to_keep(named, config, body_alone=True) | key_map.names_to_keep(
+        named, config, body_alone=False
+    )
     return {name: tensor for name, tensor in named.items() if name in kept}
 
 
 def _absent_head(
     key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size], tensors: Mapping[str, Tensor]
 ) -> list[str]:
-    """Return the parameters of the head where a checkpoint has none of them; else nothing: it must have all."""
+    """Return the parameters of the head if a checkpoint has none of them; otherwise nothing, as it must have all."""
     head = [name for name in ours if name.startswith("heads.")]
     targets = key_map.targets(config, head)
     return head if head and not any(target.name in tensors for target in targets.values()) else []
 
 
 def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
-    """Compare names and shapes."""
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
@@ -207,7 +211,7 @@ def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list
     ]
     if wrong:
         raise WeightsError(
-            f"{where}: {len(wrong)} tensors of another shape than config.json gives: {join_names(wrong, 4)}"
+            f"{where}: {len(wrong)} tensors of another shape than config.json implies: {join_names(wrong, 4)}"
         )
 
 

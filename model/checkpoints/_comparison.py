@@ -1,4 +1,4 @@
-"""The part of a configuration that decides what a model computes."""
+"""Compare configurations by what the model computes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _OF_KIND: Final = {
 
 
 def computation(config: ModelConfig) -> dict[str, Any]:
-    """Return the keys of which the model's output is a function, dotted, with defaults written out.
+    """Return the keys that determine the model's output, dotted, with defaults filled in.
 
-    Left out: dropout, initial weights, heads, padding of the vocabulary, and keys that the kind of position ignores.
+    Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
     flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
     read = tuple(f"position.{key}" for key in (*_OF_KIND[config.position.kind], "disentangled"))
-    kept = {
+    relevant = {
         key: value
         for key, value in flat.items()
         if not key.startswith(_ONLY_TRAINING) and (key.startswith(read) or not key.startswith("position."))
     }
-    return kept | {
+    return relevant | {
         "head_dim": config.head_width,
         "kv_heads": config.key_value_heads,
         "decoder_layers": config.decoder_depth,

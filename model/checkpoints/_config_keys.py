@@ -1,4 +1,4 @@
-"""Reading config.json: keys that must be there, values that we compute, activations."""
+"""Read config.json: required keys, supported values, activations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_fields(
     """Return our dotted keys with the values of theirs.
 
     Raises:
-        ConfigurationError: keys without a default are missing; all are named.
+        ConfigurationError: keys without a default are missing; all are listed.
     """
     if missing := sorted({theirs for theirs in fields.values() if theirs not in {**defaults, **plain}}):
         raise ConfigurationError(f"config.json of type {model_type}: expected the keys {', '.join(missing)}, got none")
@@ -48,11 +48,7 @@ def read_activation(
 
 
 def refuse_other_values(model_type: str, plain: Mapping[str, Any], only: Mapping[str, tuple[Any, ...]]) -> None:
-    """Refuse keys that choose a computation which our families do not have.
-
-    Raises:
-        ConfigurationError: naming all of them.
-    """
+    """Refuse values that select a computation our families do not have; the message lists all of them."""
     wrong = [
         f"{key}: expected {values[0]!r}, got {plain[key]!r}"
         for key, values in only.items()
@@ -68,12 +64,12 @@ def validate_config(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration.
 
     Raises:
-        ConfigurationError: a value has a wrong type or range, or values do not go together.
+        ConfigurationError: a value has a wrong type or range, or values contradict each other.
     """
     try:
         config: ModelConfig = TypeAdapter(ModelConfig).validate_python(nested(flat))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "model"
-        raise ConfigurationError(f"config.json of type {model_type}: {place}: {first['msg']}") from error
+        key = ".".join(map(str, first["loc"])) or "model"
+        raise ConfigurationError(f"config.json of type {model_type}: {key}: {first['msg']}") from error
     return config

@@ -1,4 +1,4 @@
-"""A model in the form that transformers reads: config.json, tensors by their names, and defaults of generation."""
+"""Export a model to the format of transformers: config.json, tensors by their names, and generation defaults."""
 
 from __future__ import annotations
 
@@ -31,28 +31,32 @@ class Export:
     config: dict[str, Any]
     tensors: dict[str, Tensor]
     generation: dict[str, Any]
-    """content of generation_config.json; empty where the class does not generate"""
+    """content of generation_config.json; empty if the class does not generate"""
     loader: str
     """class of transformers that loads it, such as AutoModelForMaskedLM"""
     loader_options: dict[str, Any] = field(default_factory=dict)
-    """arguments of `from_pretrained` without which it would draw parameters that are not there"""
+    """arguments of `from_pretrained` without which it would initialize missing parameters"""
 
 
 def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False) -> Export:
-    """Put a model into the form of a model type.
+    """Convert a model to a model type of transformers.
 
     Args:
         checkpoint: the model. Rows that pad its vocabulary are cut off.
-        model_type: of transformers; None: the one that the model came from, or the first that computes the same.
-        body_alone: without the heads; of an encoder-decoder the encoder alone.
+        model_type: of transformers; None: the original one, or the first that computes the same.
+        body_alone: without the heads; of an encoder-decoder only the encoder.
 
     Raises:
-        ConfigurationError: no model type, or not the one asked for, computes what the model does.
-        WeightsError: the head is asked for and is not there.
+        ConfigurationError: no model type, or not the requested one, computes what the model does.
+        WeightsError: the head is requested but missing.
     """
     config = checkpoint.config
     key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
-    tensors = _without_padding(checkpoint)
+    # cut the rows that pad the vocabulary
+    tensors = {
+        name: tensor[: checkpoint.vocab_size] if name == "family.tokens.weight" or ".projection." in name else tensor
+        for name, tensor in checkpoint.tensors.items()
+    }
     plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
         body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
@@ -110,11 +114,11 @@ def _export_with_head(
 
 
 def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
-    """Return the tensors of an import that the class has and our model does not read; not those of former ids."""
     copies, rows = key_map.copies(checkpoint.config), checkpoint.vocab_size
-    names = key_map.kept(checkpoint.unread, checkpoint.config, body_alone=body_alone)
-    found = {name: checkpoint.unread[name] for name in names}
-    return {name: tensor for name, tensor in found.items() if name not in copies or len(tensor) == rows}
+    names = key_map.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
+    unread = {name: checkpoint.unread[name] for name in names}
+    # a copy of a vocabulary that has been extended since is outdated
+    return {name: tensor for name, tensor in unread.items() if name not in copies or len(tensor) == rows}
 
 
 def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:
@@ -127,15 +131,3 @@ def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
     return {name for name in names if any(re.search(pattern, name) for pattern in key_map.only_trained)}
-
-
-def _without_padding(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Return the parameters with as many rows of the vocabulary as there are ids."""
-    return {
-        name: tensor[: checkpoint.vocab_size] if _has_vocabulary(name) else tensor
-        for name, tensor in checkpoint.tensors.items()
-    }
-
-
-def _has_vocabulary(name: str) -> bool:
-    return name == "family.tokens.weight" or ".projection." in name

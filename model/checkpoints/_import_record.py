@@ -1,4 +1,4 @@
-"""model.json of an imported folder: what the import knew, with a hash of itself."""
+"""model.json of an imported folder: the record of the import, with a checksum of itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ImportRecord:
     """rows of the token table"""
     token_ids: dict[str, Any]
     absent: list[str]
-    """parameters of the head, where the source holds the body alone"""
+    """parameters of the head, if the source holds only the body"""
     source: str
     files: dict[str, str]
     """xxh3-128 (hex) of each file of the source"""
@@ -35,11 +35,11 @@ class ImportRecord:
     """xxh3-128 (hex) of model.safetensors"""
     tokenizer: str | None
     config: str | None = None
-    """xxh3-128 (hex) of model.yaml; none where an earlier version imported"""
+    """xxh3-128 (hex) of model.yaml; None from an earlier version"""
 
 
 def read_import_record(path: Path) -> ImportRecord:
-    """Read model.json; one of an earlier version holds no hash of itself.
+    """Read model.json; one of an earlier version has no checksum.
 
     Raises:
         ConfigurationError: a newer version wrote it.
@@ -51,9 +51,9 @@ def read_import_record(path: Path) -> ImportRecord:
     checksum = plain.pop("checksum", None)
     if checksum is not None and checksum != _checksum(plain):
         raise WeightsError(f"{path}: changed after the import, its checksum differs; import the model again")
-    if isinstance(found := plain.get("format"), int) and found > IMPORT_RECORD_FORMAT:
+    if isinstance(version := plain.get("format"), int) and version > IMPORT_RECORD_FORMAT:
         raise ConfigurationError(
-            f"{path}: format {found} of a newer version, this version reads format {IMPORT_RECORD_FORMAT}: install a "
+            f"{path}: format {version} of a newer version, this version reads format {IMPORT_RECORD_FORMAT}: install a "
             "newer Clozeline, or import the model again"
         )
     try:
@@ -65,9 +65,9 @@ def read_import_record(path: Path) -> ImportRecord:
 
 
 def find_imported_tokenizer(folder: Path) -> Path | None:
-    """Return the folder of the tokenizer that came with an import; None where there was none, or no import was.
+    """Return the folder of an imported model's tokenizer; None if it has none, or the folder is not an import.
 
-    It may be damaged or gone: that shows when it is loaded.
+    The tokenizer may be damaged or missing, which is reported when it is loaded.
     """
     path = folder / IMPORT_RECORD
     name = read_import_record(path).tokenizer if path.is_file() else None
@@ -75,6 +75,6 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
 
 
 def _checksum(plain: dict[str, Any]) -> str:
-    """Return the hash of an object's canonical JSON, as the pipeline's sealed files have it."""
+    """Return the hash of an object's canonical JSON, as in the pipeline's sealed files."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))

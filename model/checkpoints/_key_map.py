@@ -1,6 +1,6 @@
-"""The two-way map of one model type: config.json to ModelConfig, and names of tensors, both ways.
+"""The two-way map of a model type: config.json to ModelConfig, and tensor names, both ways.
 
-A map is data: tables of keys and names. What a table cannot say is a method that the type overrides.
+A map is data: tables of keys and names. What a table cannot express is a method that the type overrides.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Reshaped(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    """a size of -1 is that of our first axis, transposed or not; sizes after it share our last axis"""
+    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
 
 
 class Target(NamedTuple):
-    """The place of one of our parameters in a checkpoint."""
+    """Location of one of our parameters in a checkpoint."""
 
     name: str
     part: int
     of: int
-    """equal parts that the tensor has along its outputs, of which this is number `part`"""
+    """equal parts of the tensor along its outputs, of which this is number `part`"""
     groups: int
     """equal groups of outputs, each of which has all parts"""
     transposed: bool
@@ -63,73 +63,73 @@ class HeadedClass(NamedTuple):
     heads: tuple[str, ...]
     name: str
     auto: str
-    """class by which a reader loads it"""
+    """auto class that loads it"""
 
 
 class KeyMap:
-    """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the number of a layer."""
+    """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the layer index."""
 
     model_type: ClassVar[str]
     headed: ClassVar[str]
     """Class of transformers with `heads`."""
     bare: ClassVar[str | None]
-    """Class without it; None where there is none for the encoder alone."""
+    """Class without heads; None if there is none for the encoder alone."""
     auto: ClassVar[str]
-    """Class by which a reader loads the headed one."""
+    """Auto class that loads the headed one."""
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     others: ClassVar[tuple[HeadedClass, ...]] = ()
     """Classes with other heads than `headed`."""
     tasks: ClassVar[Mapping[str, Task]] = {}
-    """Heads of tasks that its classes have: classification, for regression too, tagging, span and multiple_choice."""
+    """Task heads of its classes: classification (also for regression), tagging, span and multiple_choice."""
     marks: ClassVar[Mapping[str, str]] = {}
-    """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
+    """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
     projections: ClassVar[tuple[str, ...]] = ("linear",)
-    """Forms of our head for next tokens that its class has."""
+    """Forms of our next-token head that its class has."""
     pooled: ClassVar[bool] = False
-    """The class without a head has a pooler. No body of ours has it, so that it is only kept for an export."""
+    """The class without a head has a pooler, which our bodies do not have: it is only kept for an export."""
     shares: ClassVar[bool] = False
     """The type is made for layers that share weights."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
     """Prefixes of our parameters that the class without a head has."""
     fixed: ClassVar[Mapping[str, Any]]
-    """Our keys, dotted, that every model of the type has."""
+    """Our keys, dotted, with the value of every model of the type."""
     fields: ClassVar[Mapping[str, str]]
     """Our keys, dotted, and theirs; where several of ours share one of theirs, the first is written."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Values of their keys where config.json leaves them out; other keys must be there."""
+    """Values of their keys if config.json omits them; other keys are required."""
     only: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """Their keys that would choose another computation, and the values that do not; the first is written."""
+    """Their keys that could select another computation, and the supported values; the first is written."""
     activation: ClassVar[str | None] = None
     """Their key of the activation."""
     activations: ClassVar[Mapping[str, str]] = {}
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
-    """Their keys that no table names, because a method reads them."""
+    """Their keys that no table lists, because a method reads them."""
     modules: ClassVar[Mapping[str, str | Slice | Reshaped]]
-    """Our modules, or whole names of parameters, and theirs."""
+    """Our modules, or complete parameter names, and theirs."""
     transposed: ClassVar[tuple[str, ...]] = ()
     """Last parts of their modules whose weight is stored [in, out]."""
     left_out: ClassVar[tuple[str, ...]] = ()
-    """Patterns of parameters that no head of ours has: not read, and reported."""
+    """Patterns of parameters that no head of ours has: skipped and reported."""
     buffers: ClassVar[tuple[str, ...]] = ()
-    """Patterns of buffers that hold no knowledge: not read."""
+    """Patterns of buffers without learned values: skipped."""
     other_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
-    """Beginnings of names that some files have, and ours of the same tensors; the first that fits counts."""
+    """Starts of names in some files, and ours for the same tensors; the first match counts."""
     origins: ClassVar[tuple[Origin, ...]] = ()
     """Names and layouts of the program that the models were published with."""
     zero_if_absent: ClassVar[tuple[str, ...]] = ()
-    """Their parameters that files of that program leave out, because they would be 0."""
+    """Their parameters that files of that program omit because they are 0."""
     only_trained: ClassVar[tuple[str, ...]] = ()
-    """Patterns of parameters of our body that training reads and no class has: an export of the body is without."""
+    """Patterns of parameters of our body that only training reads: an export of the body omits them."""
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the maps of classes of the type that are another family's: an encoder alone, or a causal encoder."""
+        """Return the maps of classes of the type in another family: the encoder alone, or a causal encoder."""
         return ()
 
     def is_written_by(self, plain: Mapping[str, Any]) -> bool:
@@ -143,7 +143,7 @@ class KeyMap:
 
         Args:
             plain: content of config.json.
-            tensors: of the checkpoint; only types whose config.json leaves something open look at them.
+            tensors: of the checkpoint; only types with an ambiguous config.json look at them.
 
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
@@ -170,7 +170,13 @@ class KeyMap:
             vocab_size: rows of the exported token table.
             token_ids: `pad_token_id` and the like.
         """
-        flat = flatten({**_dump(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
+        flat = flatten(
+            {
+                **TypeAdapter(type(config)).dump_python(config, mode="json"),
+                "head_dim": config.head_width,
+                "kv_heads": config.key_value_heads,
+            }
+        )
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
@@ -195,7 +201,7 @@ class KeyMap:
         return {}
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return keys of a head of tasks that config.json decides, besides labels and dropout."""
+        """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
@@ -203,27 +209,27 @@ class KeyMap:
         return {}
 
     def task(self, config: ModelConfig) -> tuple[str, Task] | None:
-        """Return the one head of a model and its place in the type, None if the type has no such head of tasks."""
+        """Return the only head of a model and its table entry, None if the type has no such task head."""
         (name, *others) = config.heads
-        place = self.tasks.get("classification" if name == "regression" else name)
-        return None if others or place is None else (name, place)
+        entry = self.tasks.get("classification" if name == "regression" else name)
+        return None if others or entry is None else (name, entry)
 
     def task_class(self, kind: str) -> HeadedClass:
-        """Return the class of transformers with a head of tasks."""
+        """Return the class of transformers with a task head."""
         family, suffix = re.split("For|With|LMHead", self.headed)[0], SUFFIXES[kind]
-        place = self.tasks["classification" if kind == "regression" else kind]
-        return HeadedClass((kind,), f"{family}{suffix}{place.suffix}", f"AutoModel{suffix}")
+        entry = self.tasks["classification" if kind == "regression" else kind]
+        return HeadedClass((kind,), f"{family}{suffix}{entry.suffix}", f"AutoModel{suffix}")
 
     def task_of(self, plain: Mapping[str, Any]) -> str | None:
-        """Return the head of tasks of the class that wrote config.json, None if it has none."""
+        """Return the task head of the class that wrote config.json, None if it has none."""
         written = plain.get("architectures") or [""]
         return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """Return the heads of which a file holds tensors; those of the usual class where it holds none."""
+        """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
         names = list(tensors)
-        found = [head for head, mark in self.marks.items() if any(name.endswith(mark) for name in names)]
-        return tuple(found) or self.heads
+        present = [head for head, mark in self.marks.items() if any(name.endswith(mark) for name in names)]
+        return tuple(present) or self.heads
 
     @property
     def classes(self) -> tuple[HeadedClass, ...]:
@@ -231,35 +237,30 @@ class KeyMap:
         return (HeadedClass(self.heads, self.headed, self.auto), *self.others)
 
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
-        """Return the class of transformers that has some heads.
+        """Return the class of transformers with these heads.
 
         Raises:
-            ConfigurationError: none has; the message lists the heads of each class.
+            ConfigurationError: there is none; the message lists the heads of each class.
         """
-        wanted = set(heads)
-        if len(wanted) == 1 and ("classification" if wanted == {"regression"} else min(wanted)) in self.tasks:
-            return self.task_class(min(wanted))
-        if found := next((one for one in self.classes if set(one.heads) == wanted), None):
-            return found
-        known = " or ".join(" and ".join(one.heads) for one in self.classes) or "none"
+        chosen = set(heads)
+        if len(chosen) == 1 and ("classification" if chosen == {"regression"} else min(chosen)) in self.tasks:
+            return self.task_class(min(chosen))
+        if fitting := next((headed for headed in self.classes if set(headed.heads) == chosen), None):
+            return fitting
+        known = " or ".join(" and ".join(headed.heads) for headed in self.classes) or "none"
         raise ConfigurationError(
             f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export some "
             "of them, or the body alone"
         )
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:
-        """Return the rows of the token table.
-
-        Raises:
-            ConfigurationError: the key is missing or no number.
-        """
         rows = plain.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
             raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
         return rows
 
     def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> list[str]:
-        """Return the reasons why the type cannot hold a model; the body alone is compared."""
+        """Return the reasons why the type cannot hold a model; only the body is compared."""
         if config.family != self.fixed["family"]:
             return [f"family: expected {self.fixed['family']}, got {config.family}"]
         ids = {key: value for key, value in token_ids.items() if value is not None}
@@ -268,25 +269,23 @@ class KeyMap:
         except ConfigurationError as error:
             return [str(error)]
         pairs = differences(config, back).items()
-        return [f"{key}: expected {expected}, got {given}" for key, (given, expected) in pairs]
+        return [f"{key}: expected {expected}, got {actual}" for key, (actual, expected) in pairs]
 
     def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
-        """Return how well the type suits a model whose body it can hold: the larger, the better."""
+        """Return how well the type suits a model whose body it can hold: larger is better."""
         shared = config.layer_groups < config.layers
-        has_class = set(config.heads) in [set(one.heads) for one in self.classes] or self._has_task_of(
-            config, token_ids
-        )
+        known = [set(headed.heads) for headed in self.classes]
+        has_class = set(config.heads) in known or self._has_task_of(config, token_ids)
         return self.has_transforms_of(config), has_class, self.shares == shared
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
         """Return whether the type's heads transform the states where the model's do."""
         transform = self.head_options.get("transform", True)
         heads = config.heads.values()
-        alike = all(head.transform == transform and head.projection in self.projections for head in heads)
-        return self.task(config) is not None or alike
+        equal = all(head.transform == transform and head.projection in self.projections for head in heads)
+        return self.task(config) is not None or equal
 
     def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
-        """Return whether a class of the type has the model's head of tasks."""
         if (task := self.task(config)) is None:
             return False
         ids = {key: value for key, value in token_ids.items() if value is not None}
@@ -297,38 +296,35 @@ class KeyMap:
     # -- names of tensors -------------------------------------------------------------------------------------------
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return names that a file may hold for a tensor that has another name, {other name: name}.
-
-        By default it is the weight of a tied projection, beside the token table.
-        """
+        """Return further names of a tensor in a file, {other name: name}; by default that of a tied projection."""
         projection, table = f"heads.{self.heads[0]}.projection.weight", "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
 
-    def unused(self, config: ModelConfig) -> dict[str, str]:
-        """Return tensors that the class saves and never reads, and those that they are written as copies of."""
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+        """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
         return {}
 
-    def kept(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
-        """Return those of some tensors that our model does not read, and the class without heads or with them saves."""
+    def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        """Return those of some tensors that our model does not read but the class saves, bare or with heads."""
         if body_alone:
             return {name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")}
         return set(names) & self.copies(config).keys()
 
     def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return their keys that say which of some tensors a folder holds."""
+        """Return their keys that depend on which tensors a folder holds."""
         return {}
 
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return tensors that the class saves and our model lacks, because they are always these."""
+        """Return constant tensors that the class saves and our model lacks."""
         return {}
 
     def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
-        """Return our modules, or whole names of parameters, and theirs; `modules` unless a switch changes names."""
+        """Return our modules, or complete parameter names, and theirs; `modules` unless a switch changes names."""
         return self.modules
 
     def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
-        """Return the places of our parameters in theirs.
+        """Return where our parameters are stored in theirs.
 
         Raises:
             WeightsError: the map does not know a parameter.
@@ -336,23 +332,23 @@ class KeyMap:
         names, task = self.names(config), self.task(config)
         if task is None:
             return {name: self._target(name, names) for name in ours}
-        found = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}
-        return {name: target._replace(name=self._in_task(target.name, config)) for name, target in found.items()}
+        targets = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}
+        return {name: target._replace(name=self._in_task(target.name, config)) for name, target in targets.items()}
 
     def _in_task(self, name: str, config: ModelConfig) -> str:
-        """Return the name of a tensor of the body in the class with the model's head of tasks."""
+        """Return the name of a tensor of the body in the class with the model's task head."""
         task = self.task(config)
         before, now = task[1].body if task else ("", "")
         own = task is not None and name.rpartition(".")[0] in task[1].modules("").values()
         return now + name.removeprefix(before) if name.startswith(before) and not own else name
 
     def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
-        """Return `ties` by the names that the class with the model's heads has."""
+        """Return `ties` by the names in the class with the model's heads."""
         return {self._in_task(copy, config): self._in_task(name, config) for copy, name in self.ties(config).items()}
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
-        """Return `unused` of the class with the model's heads: those of tasks lack the projection."""
-        return {} if self.task(config) else self.unused(config)
+        """Return `unread_copies` of the class with the model's heads; those with task heads lack the projection."""
+        return {} if self.task(config) else self.unread_copies(config)
 
     def constants_in_class(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
         """Return `constants` of the class with the model's heads."""
@@ -362,18 +358,18 @@ class KeyMap:
         numbers = _LAYER.findall(name)
         template = _LAYER.sub("{i}", name)
         module, _, kind = template.rpartition(".")
-        whole = template in names
-        theirs = names.get(template if whole else module)
+        is_complete = template in names
+        theirs = names.get(template if is_complete else module)
         if theirs is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
         text, part, of, groups = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1)
         text, shape = text if isinstance(text, Reshaped) else (text, None)
         turned = kind == "weight" and f".{text}".endswith(tuple(f".{end}" for end in self.transposed))
         text = text.replace("{i}", numbers[0]) if numbers else text
-        return Target(text if whole else f"{text}.{kind}", part, of, groups, turned, shape)
+        return Target(text if is_complete else f"{text}.{kind}", part, of, groups, turned, shape)
 
     def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
-        """Return the way from the names of a file, legacy ones too, to those of `expected`."""
+        """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
 
@@ -384,10 +380,5 @@ def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, s
 
 
 def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice]:
-    """Return the modules that a checkpoint holds as one, in the order of its parts."""
+    """Return modules that a checkpoint stores fused, in the order of its parts."""
     return {f"{ours}.{name}": Slice(theirs, part, len(parts)) for part, name in enumerate(parts)}
-
-
-def _dump(config: ModelConfig) -> dict[str, Any]:
-    plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json")
-    return plain

@@ -1,4 +1,4 @@
-"""Tensors as the program that a model was published with names and lays them out, turned into those of transformers."""
+"""Convert tensors from the names and layouts of the original program to those of transformers."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from clozeline.errors import WeightsError
 
 
 class Origin(NamedTuple):
-    """Names of another program, and theirs in transformers."""
+    """A name of the original program, and its counterpart in transformers."""
 
     pattern: str
-    """of the whole name"""
+    """of the complete name"""
     names: tuple[str, ...]
-    """with the pattern's groups in them, `{0}`; several for a tensor that is cut into as many along its outputs"""
+    """with the pattern's groups, `{0}`; several for a tensor that is split into as many along its outputs"""
     interleaved: bool = False
-    """the rotation turns neighbours among a head's outputs, instead of component i with i + head_dim / 2"""
+    """the rotation pairs neighbors among a head's outputs, instead of component i with i + head_dim / 2"""
 
 
 def from_origin(
     tensors: Mapping[str, Tensor], origins: Iterable[Origin], head_dim: int, where: str
 ) -> dict[str, Tensor]:
-    """Return tensors whose names fit a pattern under transformers' names; the others as they are.
+    """Return tensors whose names match a pattern under transformers' names; the others unchanged.
 
     Raises:
-        WeightsError: two tensors have one name in transformers.
+        WeightsError: two tensors have the same name in transformers.
     """
-    found: dict[str, Tensor] = {}
+    converted: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         for present, part in _translate(name, tensor, origins, head_dim):
-            if present in found:
+            if present in converted:
                 raise WeightsError(f"{where}: {name} and another tensor are both {present}; expected one")
-            found[present] = part
-    return found
+            converted[present] = part
+    return converted
 
 
 def _translate(name: str, tensor: Tensor, origins: Iterable[Origin], head_dim: int) -> list[tuple[str, Tensor]]:
     for origin in origins:
         if match := re.fullmatch(origin.pattern, name):
-            whole = _halves(tensor, head_dim) if origin.interleaved else tensor
+            rows = _halves(tensor, head_dim) if origin.interleaved else tensor
             names = [template.format(*match.groups()) for template in origin.names]
-            return list(zip(names, whole.chunk(len(names)), strict=True))
+            return list(zip(names, rows.chunk(len(names)), strict=True))
     return [(name, tensor)]
 
 

@@ -1,4 +1,4 @@
-"""The models of which a checkpoint consists, each in a form of its own."""
+"""Split a checkpoint into its models, or keep some of its heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clozeline.registry import find
 
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
-    """Return the models that a checkpoint holds, by name; one that cannot be divided has the empty name."""
+    """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
     family = find("clozeline.model.families", checkpoint.config.family)
     parts = family.parts(checkpoint.config, checkpoint.tensors)
     return {
@@ -21,7 +21,7 @@ def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
 
 
 def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
-    """Return a model with some of its heads alone.
+    """Return a model with only some of its heads.
 
     Raises:
         ConfigurationError: it has no such head.
@@ -29,10 +29,10 @@ def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
     config = checkpoint.config
     if unknown := [name for name in heads if name not in config.heads]:
         raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")
-    left = tuple(f"heads.{name}." for name in config.heads if name not in heads)
+    removed = tuple(f"heads.{name}." for name in config.heads if name not in heads)
     return replace(
         checkpoint,
         config=replace(config, heads={name: config.heads[name] for name in heads}),
-        tensors={name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(left)},
-        absent=tuple(name for name in checkpoint.absent if not name.startswith(left)),
+        tensors={name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(removed)},
+        absent=tuple(name for name in checkpoint.absent if not name.startswith(removed)),
     )

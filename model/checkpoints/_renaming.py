@@ -1,4 +1,4 @@
-"""From the names in a file, as programs of many years wrote them, to the names of a model type."""
+"""Map the tensor names in a file, legacy ones included, to the names of a model type."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from clozeline.errors import WeightsError
 
 _SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
-"""Names of norms in files of TensorFlow's time."""
+"""Names of norms in files from TensorFlow."""
 
 
 @dataclass(frozen=True)
 class Renamed:
-    """Tensors by their present names, and what was set aside."""
+    """Tensors by their current names, and what was skipped."""
 
     tensors: dict[str, Tensor]
     left_out: dict[str, Tensor]
@@ -25,7 +25,7 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Renaming:
-    """The known names of a model type, and the variations that files show."""
+    """The known names of a model type, and the variations found in files."""
 
     known: Set[str]
     base: str
@@ -38,9 +38,9 @@ class Renaming:
         """Sort the tensors of a file.
 
         Raises:
-            WeightsError: names are unknown (all are listed, up to twelve), or two of them mean the same tensor.
+            WeightsError: names are unknown (up to twelve are listed), or two of them mean the same tensor.
         """
-        found = Renamed({}, {}, [])
+        renamed = Renamed({}, {}, [])
         sources: dict[str, str] = {}
         unknown = []
         for name, tensor in _without_wrapper(tensors).items():
@@ -48,11 +48,11 @@ class Renaming:
                 if present in sources:
                     raise WeightsError(f"{where}: {sources[present]} and {name} are both {present}; expected one")
                 sources[present] = name
-                found.tensors[present] = tensor
+                renamed.tensors[present] = tensor
             elif _matches(self.buffers, name):
-                found.buffers.append(name)
+                renamed.buffers.append(name)
             elif _matches(self.left_out, name):
-                found.left_out[name] = tensor
+                renamed.left_out[name] = tensor
             else:
                 unknown.append(name)
         if unknown:
@@ -60,10 +60,10 @@ class Renaming:
                 f"{where}: {len(unknown)} tensors that a model of its type does not have: {join_names(unknown)}; "
                 "is it another type's, or a fine-tuned model with a head of its own?"
             )
-        return found
+        return renamed
 
     def _present(self, name: str) -> str | None:
-        """Return the present name of a tensor, None if the type has none."""
+        """Return the current name of a tensor, None if the type has none."""
         for old, new in _SUFFIXES.items():
             if name.endswith(old):
                 name = name.removesuffix(old) + new
@@ -75,13 +75,13 @@ class Renaming:
 
 
 def join_names(names: Iterable[str], most: int = 12) -> str:
-    """Return names in order, the first of many."""
+    """Join sorted names, shortened after the first `most`."""
     ordered = sorted(names)
     return ", ".join(ordered[:most]) + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
 
 
 def _without_wrapper(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Take off the prefix that a data-parallel wrapper gives to every name."""
+    """Remove the prefix that a data-parallel wrapper gives to every name."""
     if tensors and all(name.startswith("module.") for name in tensors):
         return {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
     return tensors

@@ -1,4 +1,4 @@
-"""Rotary positions in config.json: the present keys, the former ones, and agreement between both."""
+"""Rotary positions in config.json: current keys, former keys, and a check that they agree."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 T = TypeVar("T")
 
-_OLD_PLACES: Final = "original_max_position_embeddings"
+_ORIGINAL_MAXIMUM: Final = "original_max_position_embeddings"
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "linear": ("factor",),
     "dynamic": ("factor",),
-    "llama3": ("factor", _OLD_PLACES, "low_freq_factor", "high_freq_factor"),
-    "yarn": ("factor", _OLD_PLACES),
+    "llama3": ("factor", _ORIGINAL_MAXIMUM, "low_freq_factor", "high_freq_factor"),
+    "yarn": ("factor", _ORIGINAL_MAXIMUM),
 }
-"""Keys that each kind of scaling must have."""
+"""Keys that each type of scaling requires."""
 
 
-def single_value(model_type: str, found: Mapping[str, T], default: T) -> T:
-    """Return the one value that keys of config.json hold, `default` if there are no keys.
+def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
+    """Return the value that all keys of config.json share, `default` if there are no keys.
 
     Raises:
-        ConfigurationError: they hold several.
+        ConfigurationError: they differ.
     """
-    values = list(found.values())
+    values = list(by_key.values())
     if any(value != values[0] for value in values):
-        listed = ", ".join(f"{key} {value}" for key, value in found.items())
+        listed = ", ".join(f"{key} {value}" for key, value in by_key.items())
         raise ConfigurationError(
-            f"config.json of type {model_type}: rope keys contradict each other: {listed}; leave the right one"
+            f"config.json of type {model_type}: rope keys contradict each other: {listed}; keep the correct one"
         )
     return values[0] if values else default
 
 
 def read_rotation(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our keys of rotary positions: the base, and the scaling where there is one.
+    """Return our keys of rotary positions: theta, and the scaling if there is one.
 
     Raises:
-        ConfigurationError: keys contradict each other, miss, or ask for a scaling that is not built.
+        ConfigurationError: keys contradict each other, are missing, or ask for an unsupported scaling.
     """
     forms = {key: plain[key] for key in ("rope_parameters", "rope_scaling") if plain.get(key)}
     for key, form in forms.items():
@@ -56,42 +56,40 @@ def read_rotation(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_rotation(position: PositionConfig) -> dict[str, Any]:
-    """Return their keys in the present form, and in the former one for older readers."""
+    """Return their keys in the current form, and in the former one for older readers."""
     theta = {"rope_theta": position.theta}
     scaling = position.scaling
     if scaling is None:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
     form: dict[str, Any] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
     form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
-    places = {}
-    if scaling.kind == "dynamic":  # the class takes the places of the first training from here
-        places["max_position_embeddings"] = form.pop(_OLD_PLACES)
+    maximum = {}
+    if scaling.kind == "dynamic":  # the class reads the original context length from this key
+        maximum["max_position_embeddings"] = form.pop(_ORIGINAL_MAXIMUM)
     form = {key: value for key, value in form.items() if value is not None}
-    return theta | places | {"rope_parameters": form, "rope_scaling": dict(form)}
+    return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 
 
 def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return our keys of a scaling, none if there is none."""
     kind = form.get("rope_type", form.get("type", "default"))
     if form.get("partial_rotary_factor", 1.0) != 1.0:
-        raise ConfigurationError(
-            f"{where}.partial_rotary_factor: expected 1.0: heads rotate whole, got {form['partial_rotary_factor']!r}"
-        )
+        raise ConfigurationError(f"{where}.partial_rotary_factor: expected 1.0, got {form['partial_rotary_factor']!r}")
     if kind == "default":
         return {}
     if kind not in _REQUIRED:
         raise ConfigurationError(f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got {kind!r}")
-    given = {key: value for key, value in form.items() if value is not None}
-    if missing := [key for key in _REQUIRED[kind] if key not in given]:
+    present = {key: value for key, value in form.items() if value is not None}
+    if missing := [key for key in _REQUIRED[kind] if key not in present]:
         raise ConfigurationError(f"{where}: {kind} needs the keys {', '.join(missing)}, got none")
     if kind == "dynamic":
-        given[_OLD_PLACES] = plain["max_position_embeddings"]
+        present[_ORIGINAL_MAXIMUM] = plain["max_position_embeddings"]
     known = {_theirs(key): key for key in ("factor", *ScalingConfig.READS[kind])}
     others = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
-    if unknown := sorted(given.keys() - known.keys() - others):
+    if unknown := sorted(present.keys() - known.keys() - others):
         raise ConfigurationError(f"{where}: {kind} does not read {', '.join(unknown)}; it reads {', '.join(known)}")
-    return {"kind": kind, **{ours: given[theirs] for theirs, ours in known.items() if theirs in given}}
+    return {"kind": kind, **{ours: present[theirs] for theirs, ours in known.items() if theirs in present}}
 
 
 def _theirs(key: str) -> str:
-    return _OLD_PLACES if key == "original_maximum" else key
+    return _ORIGINAL_MAXIMUM if key == "original_maximum" else key

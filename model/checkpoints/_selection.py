@@ -1,4 +1,4 @@
-"""The map of a model type by its name, or by the model that it has to hold."""
+"""Select the map of a model type by its name, or by the model that it must hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.registry import find, names
 
 
 def map_of_type(model_type: str) -> KeyMap:
-    """Return the map of a `model_type`: `xlm-roberta` has the file xlm_roberta.py.
+    """Return the map of a `model_type`: `xlm-roberta` is in xlm_roberta.py.
 
     Raises:
         ConfigurationError: there is none; the message lists those that exist.
@@ -22,30 +22,27 @@ def map_of_type(model_type: str) -> KeyMap:
     }
     if model_type not in known:
         raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
-    found: KeyMap = find("clozeline.model.checkpoints", known[model_type])()
-    return found
+    return find("clozeline.model.checkpoints", known[model_type])()
 
 
 def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
-    """Return the map of the type and the class that wrote a config.json: of a variant, if that has the class.
-
-    Raises:
-        ConfigurationError: there is no such type.
-    """
-    whole = map_of_type(str(plain.get("model_type")))
-    return next((variant for variant in whole.variants() if variant.is_written_by(plain)), whole)
+    """Return the map of the type and class that wrote a config.json: that of a variant if it has the class."""
+    general = map_of_type(str(plain.get("model_type")))
+    return next((variant for variant in general.variants() if variant.is_written_by(plain)), general)
 
 
 def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
-    """Return a map that holds a model: of the type asked for, else the most general, else the first of the alphabet.
+    """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
 
-    Of types with the same body, one whose heads are built like the model's is first, then one with a class for its
-    heads, then one that shares layers as it does.
+    Among types with the same body, those whose heads are built like the model's come first, then those with a class for
+    its
+    heads, then those that share layers as it does.
 
     Raises:
-        ConfigurationError: none does; the message has the reasons of the nearest type.
+        ConfigurationError: there is none; the message has the reasons of the nearest type.
     """
-    maps = _with_variants([map_of_type(model_type)] if model_type else _all_maps())
+    maps = [map_of_type(model_type)] if model_type else _all_maps()
+    maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
@@ -60,8 +57,3 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
 def _all_maps() -> list[KeyMap]:
     maps = [find("clozeline.model.checkpoints", name)() for name in names("clozeline.model.checkpoints")]
     return sorted(maps, key=lambda other: len(type(other).__mro__))
-
-
-def _with_variants(maps: list[KeyMap]) -> list[KeyMap]:
-    """Return the maps, and after them their variants."""
-    return maps + [variant for whole in maps for variant in whole.variants()]

@@ -1,4 +1,4 @@
-"""Heads of tasks in the classes of transformers: which tensors they have, and their keys of config.json."""
+"""Task heads in the classes of transformers: their tensors and their keys of config.json."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "span": "ForQuestionAnswering",
     "multiple_choice": "ForMultipleChoice",
 }
-"""Ends of the names of classes with each head, and of those that load them."""
+"""Suffixes of the classes with each head, and of those that load them."""
 _PROBLEMS: Final = {"regression": "regression", "classification": "single_label_classification"}
 _MULTI: Final = "multi_label_classification"
 _COMPARED: Final = ("hidden", "hidden_dim", "hidden_norm", "bias", "multi_label", "output")
 
 
 class Task(NamedTuple):
-    """A head of tasks in the classes of one model type."""
+    """A task head in the classes of one model type."""
 
     out: str
     """their map onto the classes"""
@@ -34,13 +34,13 @@ class Task(NamedTuple):
     options: Mapping[str, Any] = {}
     """keys of our head that every such model has"""
     dropout: str | None = None
-    """their key of the dropout before the classes; None: it has the body's, or none"""
+    """their key of the dropout before the classes; None: the body's, or none"""
     usual: float | None = None
-    """dropout where config.json has no such key; None: the body's"""
+    """dropout if config.json has no such key; None: the body's"""
     twice: bool = False
-    """the same dropout is also before the first map"""
+    """the same dropout is also applied before the first map"""
     body: tuple[str, str] = ("", "")
-    """beginning of the names of the body in other classes, and in this one"""
+    """start of the body's names in other classes, and in this one"""
     suffix: str = ""
     """end of the class's name after the usual one"""
 
@@ -55,12 +55,12 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
 
     Args:
         kind: classification, tagging, span or multiple_choice.
-        task: its place in the type.
+        task: its table entry in the type.
         plain: content of config.json.
         hidden_dropout: of the body.
 
     Raises:
-        ConfigurationError: labels are not numbered from 0, or ask for a loss that is not built.
+        ConfigurationError: labels are not numbered from 0, or ask for an unsupported loss.
     """
     options: dict[str, Any] = {"weight": 1.0, **task.options}
     if task.dropout is not None:
@@ -73,7 +73,7 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
     count = len(labels)
     if kind == "span":
         if count != 2:
-            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last place, got {count}")
+            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last position, got {count}")
         return kind, options
     if kind == "classification" and count == 1 and problem in (None, "regression"):
         return "regression", options
@@ -90,27 +90,27 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
 def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
     """Return the keys of config.json that describe a head."""
     head = config.heads[name]
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     if task.dropout is not None:
         inherited = None if task.usual is None else config.dropout.hidden
-        found[task.dropout] = inherited if head.dropout is None else head.dropout
+        keys[task.dropout] = inherited if head.dropout is None else head.dropout
     if name in ("span", "multiple_choice"):
-        return found
+        return keys
     count = 1 if name == "regression" else head.classes or len(head.labels)
-    found |= label_keys(head.labels or _default_labels(count))
+    keys |= label_keys(head.labels or _default_labels(count))
     if name in _PROBLEMS:
-        found["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
-    return found
+        keys["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
+    return keys
 
 
 def differing_head_keys(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:
     """Return the keys by which a head computes something else than their class."""
-    found = [key for key in _COMPARED if getattr(head, key) != getattr(theirs, key)]
-    return found + ([] if head.pool_in(architecture) == theirs.pool_in(architecture) else ["pool"])
+    differing = [key for key in _COMPARED if getattr(head, key) != getattr(theirs, key)]
+    return differing + ([] if head.pool_in(architecture) == theirs.pool_in(architecture) else ["pool"])
 
 
 def label_note(plain: Mapping[str, Any]) -> list[str]:
-    """Return what to say where label2id is not the reverse of id2label."""
+    """Return a note if label2id is not the reverse of id2label."""
     if "id2label" not in plain or "label2id" not in plain:
         return []
     reverse = {label: int(number) for number, label in plain["id2label"].items()}
@@ -133,14 +133,14 @@ def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
     Raises:
         ConfigurationError: they are not numbered from 0.
     """
-    given = plain.get("id2label")
-    if given is None:
+    names = plain.get("id2label")
+    if names is None:
         return _default_labels(int(plain.get("num_labels", 2)))
-    if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(map(str, range(len(given)))):
-        raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {given!r}")
-    return tuple(str(given[str(number)]) for number in range(len(given)))
+    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+        raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {names!r}")
+    return tuple(str(names[str(number)]) for number in range(len(names)))
 
 
 def _default_labels(count: int) -> tuple[str, ...]:
-    """Return the names that transformers gives to labels without one."""
+    """Return the names that transformers gives to unnamed labels."""
     return tuple(f"LABEL_{number}" for number in range(count))

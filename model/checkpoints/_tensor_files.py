@@ -1,4 +1,4 @@
-"""Tensors of a directory: safetensors or torch files, whole or in parts. Nothing in a file is ever run."""
+"""Read the tensors of a directory: safetensors or torch files, single or sharded. Code in a file never runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FLOATS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
-    """Return the tensors of a directory and the files they come from; safetensors win over torch files.
+    """Return the tensors of a directory and their files; safetensors take precedence over torch files.
 
     Raises:
-        WeightsError: there are none, or a file is missing, torn or holds anything but tensors.
+        WeightsError: there are none, or a file is missing, truncated or holds anything but tensors.
     """
     for name in _WHOLE:
         if (whole := folder / name).is_file():
@@ -44,7 +44,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file.
 
     Raises:
-        WeightsError: it is too large, no JSON, or no mapping.
+        WeightsError: it is too large, not JSON, or no mapping.
     """
     if (size := path.stat().st_size) > INDEX_LIMIT:
         raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy")
@@ -58,15 +58,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
-    """Refuse tensors that no training leaves.
-
-    Raises:
-        WeightsError: one is not of floating point, or holds values that are not finite.
-    """
+    """Raise a WeightsError if a tensor is not of floating point, or has values that are not finite."""
     for name, tensor in tensors.items():
         if tensor.dtype not in _FLOATS:
             raise WeightsError(
-                f"{where}: {name}: expected a floating-point tensor, got {tensor.dtype}; is it quantised?"
+                f"{where}: {name}: expected a floating-point tensor, got {tensor.dtype}; is it quantized?"
             )
         if not bool(torch.isfinite(tensor).all()):
             wrong = int((~torch.isfinite(tensor)).sum())
@@ -80,22 +76,22 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     listed = read_json(index).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
         raise WeightsError(f"{index}: expected weight_map with the file of each tensor, got {type(listed).__name__}")
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     paths = []
     for name in sorted(set(listed.values())):
         if Path(name).name != name or name.startswith("."):
-            raise WeightsError(f"{index}: {name!r}: expected the name of a file beside the index")
+            raise WeightsError(f"{index}: {name!r}: expected the name of a file next to the index")
         path = index.with_name(name)
         if not path.is_file():
             raise WeightsError(f"{path}: missing; the index lists it among {len(set(listed.values()))} parts")
         part = _read_file(path)
-        wanted = {tensor for tensor, file in listed.items() if file == name}
-        if differing := sorted(wanted ^ part.keys()):
-            how = "lacks" if differing[0] in wanted else "holds"
+        expected = {tensor for tensor, file in listed.items() if file == name}
+        if differing := sorted(expected ^ part.keys()):
+            how = "lacks" if differing[0] in expected else "holds"
             raise WeightsError(f"{path}: {how} {differing[0]}, contrary to {index.name}")
-        found |= part
+        tensors |= part
         paths.append(path)
-    return found, paths
+    return tensors, paths
 
 
 def _read_file(path: Path) -> dict[str, Tensor]:
@@ -111,7 +107,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a torch file; the loader knows tensors and containers, and refuses every class."""
+    """Return the tensors of a torch file; the loader accepts tensors and containers, and no classes."""
     _refuse_zip_compression(path)
     try:
         plain = torch.load(path, map_location="cpu", weights_only=True)
@@ -135,7 +131,7 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
 
 
 def _refuse_zip_compression(path: Path) -> None:
-    """Refuse a torch file that grows when it is read; torch itself stores without compression."""
+    """Refuse a torch file that expands when it is read; torch itself stores without compression."""
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:

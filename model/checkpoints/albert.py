@@ -81,15 +81,14 @@ class Albert(Bert):
         return {**super().more_of_ours(plain, tensors), "layers": groups * size}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return how many groups follow each other."""
         return {"num_hidden_layers": config.layers // config.share.group_layers}
 
     def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
-        """Return the places of our parameters; their layers are counted in each group."""
+        """Number the layers within each group."""
 
-        def counted(found: re.Match[str]) -> str:
-            group, layer = divmod(int(found[1]), config.share.group_layers)
+        def name_in_group(match: re.Match[str]) -> str:
+            group, layer = divmod(int(match[1]), config.share.group_layers)
             return f"albert_layer_groups.{group}.albert_layers.{layer}"
 
         targets = super().targets(config, ours)
-        return {name: target._replace(name=_LAYER.sub(counted, target.name)) for name, target in targets.items()}
+        return {name: target._replace(name=_LAYER.sub(name_in_group, target.name)) for name, target in targets.items()}

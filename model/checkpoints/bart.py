@@ -21,14 +21,13 @@ CLASSES: Final = Task(
     usual=0.0,
     twice=True,
 )
-"""Classes of a row in encoder-decoders."""
+"""Classifier of a row in encoder-decoders."""
 ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
-"""Both ends of an answer, from states of the decoder."""
+"""Start and end of an answer, from states of the decoder."""
 _BIAS: Final = "final_logits_bias"
 
 
 def _stack(name: str) -> dict[str, Any]:
-    """Return the modules of one stack."""
     attentions = {"attention": "self_attn"} | ({"cross": "encoder_attn"} if name == "decoder" else {})
     layer = {"feed_forward.body.up": "fc1", "feed_forward.body.down": "fc2", "feed_forward.norm": "final_layer_norm"}
     for ours, theirs in attentions.items():
@@ -44,7 +43,7 @@ def _stack(name: str) -> dict[str, Any]:
 
 
 class Bart(KeyMap):
-    """Post-norm encoder and decoder. The bias that the class adds to its logits is read where it is not 0."""
+    """Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it is 0."""
 
     model_type = "bart"
     headed = "BartForConditionalGeneration"
@@ -114,20 +113,18 @@ class Bart(KeyMap):
     )
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the further names of the token table."""
         tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
         return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return the bias of the logits of a model without one."""
+        """Return the zero bias of the logits of a model without one."""
         head = config.heads.get("lm")
         return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the head with a bias where the file has one; in most published files it is 0."""
+        """Return a head with bias if the file has one; in most published files it is 0."""
         biased = _BIAS in tensors and bool(tensors[_BIAS].any())
         return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the key that tells both stacks from a decoder alone."""
         return {"is_encoder_decoder": True}

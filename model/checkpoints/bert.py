@@ -58,7 +58,7 @@ ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
     "add_cross_attention": (False,),
 }
 POOLED: Final = Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT)
-"""Scores of a row: of its classes, or one of a choice."""
+"""Scores of a row: of its classes, or the score of a choice."""
 BODY: Final[Mapping[str, str]] = {
     "attention.body.query": "attention.self.query",
     "attention.body.key": "attention.self.key",
@@ -93,31 +93,29 @@ class MaskedLMHead(KeyMap):
     head: ClassVar[str]
     """prefix of the names of the head's parameters"""
     causal: ClassVar[str | None] = None
-    """class of the type that reads from left to right and predicts next tokens by this head; None: there is none"""
+    """causal class of the type that predicts next tokens by this head; None: there is none"""
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the map of the causal class."""
         return () if self.causal is None else (causal_map(self, self.causal),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules. An untied projection has the bias that is the tied one's second name."""
+        """Name the bias: that of an untied projection has the second name of the tied one."""
         decoder = f"{self.head}.decoder"
         bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
         ours = f"heads.{self.heads[0]}.projection"
         return {**self.modules, f"{ours}.bias": bias, f"{ours}.weight": f"{decoder}.weight"}
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second names of the output projection."""
         return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
 
-    def unused(self, config: ModelConfig) -> dict[str, str]:
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         """Return the bias that an untied projection does not read."""
         unread = not config.tied and self.heads[0] in config.heads
         return {f"{self.head}.bias": f"{self.head}.decoder.bias"} if unread else {}
 
 
 class Bert(MaskedLMHead):
-    """Post-norm encoder with segment types; the pooler is a part of the head for next sentences."""
+    """Post-norm encoder with segment types; the pooler is part of the next-sentence head."""
 
     model_type = "bert"
     headed = "BertForMaskedLM"
@@ -157,7 +155,6 @@ class Bert(MaskedLMHead):
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Refuse a model without segment types."""
         refuse_no_types(self.model_type, plain)
         return {}
 
@@ -169,11 +166,7 @@ def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
 
 
 def refuse_equal_widths(model_type: str, plain: Mapping[str, Any], key: str) -> None:
-    """Refuse a token table as wide as the layers: the class of transformers projects it even then.
-
-    Raises:
-        ConfigurationError: the value of `key` is `hidden_size`.
-    """
+    """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
     if key in plain and plain[key] == plain.get("hidden_size"):
         raise ConfigurationError(
             f"config.json of type {model_type}: {key}: expected another width than hidden_size {plain[key]}, got the "

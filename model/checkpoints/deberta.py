@@ -19,10 +19,11 @@ _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 
 
 class Deberta(MaskedLMHead):
-    """Post-norm encoder with disentangled attention; its fused projection goes head by head.
+    """Post-norm encoder with disentangled attention; its fused projection alternates from head to head.
 
     Published files hold the head under the names that the class has with `legacy: false`. Both are read; an export has
-    the others, which every version of transformers reads. The enhanced mask decoder is in neither class.
+    the
+    other names, which every version of transformers reads. Neither class has the enhanced mask decoder.
     """
 
     model_type = "deberta"
@@ -82,7 +83,6 @@ class Deberta(MaskedLMHead):
     buffers = (r"embeddings\.position_ids$",)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules; the parts of the fused projection alternate from head to head."""
         fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
         parts = {
             f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(fused, part, 3, config.attention_heads)
@@ -91,21 +91,20 @@ class Deberta(MaskedLMHead):
         return {**super().names(config), **parts}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the keys of places, and the tie that a head with `legacy: false` always has."""
+        """Return the keys of positions; a head with `legacy: false` is always tied."""
         self._refuse_other_computations(plain)
         maximum, distance = (
             plain.get(key, default)
             for key, default in (("max_position_embeddings", 512), ("max_relative_positions", -1))
         )
-        found = {
+        ours = {
             "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
             "position.disentangled.max_distance": maximum if distance == -1 else distance,
         }
-        found |= {f"position.disentangled.{ours}": name in _scores(plain) for name, ours in _SCORES.items()}
-        return found if plain.get("legacy", True) else {**found, "tied": True}
+        ours |= {f"position.disentangled.{key}": name in _scores(plain) for name, key in _SCORES.items()}
+        return ours if plain.get("legacy", True) else {**ours, "tied": True}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the keys of places."""
         chosen = config.position.disentangled or DisentangledConfig()
         return {
             "relative_attention": True,
@@ -116,11 +115,6 @@ class Deberta(MaskedLMHead):
         }
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the activation of the pooler, and the dropout before it.
-
-        Raises:
-            ConfigurationError: the activation is not built.
-        """
         if kind not in ("classification", "multiple_choice"):
             return {}
         act, known = plain.get("pooler_hidden_act", "gelu"), {**ACTIVATIONS, "tanh": "tanh"}
@@ -132,22 +126,20 @@ class Deberta(MaskedLMHead):
         return {"hidden": known[act], "input_dropout": plain.get("pooler_dropout", 0.0)}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the activation of the pooler, and the dropout before it."""
         (head,) = config.heads.values()
         names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
     def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
-        """Refuse attention without relative places, and widths that are not the residual stream's."""
         if not plain.get("relative_attention"):
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: relative_attention: expected true, got "
-                f"{plain.get('relative_attention')!r}; without relative places the attention is not built"
+                f"{plain.get('relative_attention')!r}; attention without relative positions is not supported"
             )
         if plain.get("embedding_size", plain.get("hidden_size")) != plain.get("hidden_size"):
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: embedding_size: expected that of hidden_size "
-                f"{plain.get('hidden_size')}, got {plain['embedding_size']}: other widths are not built"
+                f"{plain.get('hidden_size')}, got {plain['embedding_size']}: other widths are not supported"
             )
         if unknown := _scores(plain) - _SCORES.keys():
             raise ConfigurationError(
@@ -157,6 +149,6 @@ class Deberta(MaskedLMHead):
 
 
 def _scores(plain: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of scores, from a list or from names between bars."""
+    """Return the names of scores, from a list or separated by bars."""
     kinds = plain.get("pos_att_type") or []
     return {name.strip() for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))}

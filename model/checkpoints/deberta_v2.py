@@ -17,7 +17,7 @@ _NORM: Final = "layer_norm"
 
 
 class DebertaV2(Deberta):
-    """DeBERTa with a key bias, and by switches: buckets of distances, shared projections, a norm and a convolution."""
+    """DeBERTa with a key bias and, optionally, distance buckets, shared projections, a norm and a convolution."""
 
     model_type = "deberta-v2"
     headed = "DebertaV2ForMaskedLM"
@@ -48,13 +48,12 @@ class DebertaV2(Deberta):
     }
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules; no projection is fused."""
-        fused = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
-        whole = {f"{module}.{kind}" for module in fused for kind in ("weight", "bias")}
-        return {name: theirs for name, theirs in super().names(config).items() if name not in whole}
+        # no projection is fused: drop the parameters that DeBERTa names one by one
+        modules = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
+        fused = {f"{module}.{kind}" for module in modules for kind in ("weight", "bias")}
+        return {name: theirs for name, theirs in super().names(config).items() if name not in fused}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the keys of places."""
         kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
         return super().more_of_ours(plain, tensors) | {
             "position.disentangled.buckets": None if buckets == -1 else buckets,
@@ -64,7 +63,6 @@ class DebertaV2(Deberta):
         }
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the keys of places."""
         chosen = config.position.disentangled or DisentangledConfig()
         names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
         return super().more_of_theirs(config) | {
@@ -81,7 +79,7 @@ class DebertaV2(Deberta):
         if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: conv_act: expected that of hidden_act {act}, got "
-                f"{plain.get('conv_act', 'tanh')}: another activation beside the first layer is not built"
+                f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
             )
         width = plain.get("attention_head_size")
         if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):

@@ -12,7 +12,7 @@ _SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropo
 
 
 class DistilBert(KeyMap):
-    """BERT without segment types. A table of sinusoids, where a checkpoint has one, becomes an ordinary table."""
+    """BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary table."""
 
     model_type = "distilbert"
     headed = "DistilBertForMaskedLM"

@@ -15,7 +15,7 @@ _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activati
 
 
 class Electra(Bert):
-    """BERT with a token table of any width: a generator, or a discriminator. A generator's head has the exact GELU."""
+    """BERT with a token table of any width: a generator, or a discriminator. A generator's head uses the exact GELU."""
 
     model_type = "electra"
     headed = "ElectraForMaskedLM"
@@ -56,24 +56,20 @@ class Electra(Bert):
     left_out = ()
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        """Refuse summaries other than the class's defaults."""
         if kind == "multiple_choice":
             usual = {key: (value,) for key, value in _SUMMARY.items()}
             refuse_other_values(self.model_type, plain, usual)
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the vector of a row and the map of it."""
         return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules."""
         return self.modules
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
         return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
 
-    def unused(self, config: ModelConfig) -> dict[str, str]:
-        """Return nothing: the projection's bias is the only one."""
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         return {}

@@ -31,7 +31,7 @@ FIELDS: Mapping[str, str] = {
     "dropout.attention": "attn_pdrop",
     "init.std": "initializer_range",
 }
-"""Keys of config.json for ours, in GPT-1 too."""
+"""Keys of config.json for ours, also in GPT-1."""
 DEFAULTS: Mapping[str, Any] = {
     "layer_norm_epsilon": 1e-5,
     "tie_word_embeddings": True,
@@ -42,17 +42,17 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 SCORE = Task("score", options={"bias": False, "dropout": 0.0})
-"""Classes of a row in decoders."""
+"""Classifier of a row in decoders."""
 
 
 def qkv_names() -> dict[str, Slice]:
-    """Return the parts of the one projection for queries, keys and values."""
+    """Return the parts of the fused projection to queries, keys and values."""
     ours, theirs = "family.stack.layers.{i}.attention.body", "transformer.h.{i}.attn.c_attn"
     return slice_names(ours, theirs, ("query", "key", "value"))
 
 
 class Gpt2(KeyMap):
-    """Pre-norm decoder; matrices are stored [in, out], queries, keys and values in one."""
+    """Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused."""
 
     model_type = "gpt2"
     headed = "GPT2LMHeadModel"
@@ -87,7 +87,7 @@ class Gpt2(KeyMap):
     buffers = (r"\.attn\.bias$", r"\.attn\.masked_bias$")
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the inner width, by default four times the outer, and the scores' factor."""
+        """Return the inner width, by default four times the outer, and the factor of the scores."""
         inner = plain.get("n_inner")
         return {
             "ffn_dim": 4 * plain["n_embd"] if inner is None else inner,
@@ -95,5 +95,4 @@ class Gpt2(KeyMap):
         }
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the inner width and whether scores are scaled."""
         return {"n_inner": config.ffn_dim, "scale_attn_weights": config.qk_scale != 1.0}

@@ -103,9 +103,7 @@ class Llama(KeyMap):
     )
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the rotation."""
         return read_rotation(self.model_type, {**self.defaults, **plain})
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the rotation."""
         return write_rotation(config.position)

@@ -24,7 +24,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
 _CONSTANT_EPS = 1e-5
-"""Of those norms that transformers builds without `layer_norm_eps`."""
+"""Epsilon of the norms that transformers builds without `layer_norm_eps`."""
 _UNREAD = ".bottleneck.attention."
 _POOLED = Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
 _LAYER = {
@@ -44,7 +44,7 @@ _LAYER = {
 
 
 class MobileBert(MaskedLMHead):
-    """Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has names of its own."""
+    """Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has its own names."""
 
     model_type = "mobilebert"
     headed = "MobileBertForMaskedLM"
@@ -104,7 +104,6 @@ class MobileBert(MaskedLMHead):
     buffers = (r"embeddings\.position_ids$",)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules, with those of each feed-forward block."""
         assert isinstance(config, BottleneckConfig)
         *others, last = range(config.feed_forwards)
         blocks = {number: f"ffn.{number}." for number in others} | {last: ""}
@@ -118,11 +117,6 @@ class MobileBert(MaskedLMHead):
         return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the input of the values, the kind of the body's norms, and whether the pooler transforms.
-
-        Raises:
-            ConfigurationError: a switch chooses a computation that we do not have.
-        """
         refuse_no_types(self.model_type, plain)
         norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
         if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
@@ -142,10 +136,10 @@ class MobileBert(MaskedLMHead):
             switches["heads.sentence"] = {"weight": 1.0, "transform": transform}
         return switches
 
-    def kept(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
-        """Return also the bottleneck that no attention reads where both switches are on."""
-        found = super().kept(names, config, body_alone=body_alone)
-        return found | {name for name in names if _UNREAD in name}
+    def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        """Also keep the bottleneck that no attention reads if both switches are on."""
+        usual = super().names_to_keep(names, config, body_alone=body_alone)
+        return usual | {name for name in names if _UNREAD in name}
 
     def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the switches of that bottleneck and of the pooler's matrix."""
@@ -154,17 +148,14 @@ class MobileBert(MaskedLMHead):
         return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return whether the pooler transforms."""
         pooled = kind in ("classification", "multiple_choice")
         return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return whether the pooler transforms."""
         (head,) = config.heads.values()
         return {"classifier_activation": head.hidden is not None}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the input of the values, the kind of the body's norms, and whether the pooler transforms."""
         assert isinstance(config, BottleneckConfig)
         sentence = config.heads.get("sentence")
         return {

@@ -22,9 +22,9 @@ _FORMER = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
 
 
 class ModernBert(KeyMap):
-    """Pre-norm encoder with local layers; queries, keys and values are stored in one, the gate before `up`.
+    """Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and `up`.
 
-    Its class also drops the attention's output by `attention_dropout`; ours has `dropout.hidden` for that.
+    Its class also applies `attention_dropout` to the attention's output; ours uses `dropout.hidden` there.
     """
 
     model_type = "modernbert"
@@ -111,10 +111,7 @@ class ModernBert(KeyMap):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return which layers are local, with their window, and both bases of the rotation.
-
-        Where none is, the window and its base mean nothing.
-        """
+        """Return theta and, if there are local layers, their window, period and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
             raise ConfigurationError(
@@ -132,21 +129,16 @@ class ModernBert(KeyMap):
         }
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the activation of the head, and the vector of a row."""
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
         pooled = kind in ("classification", "multiple_choice")
         return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the vector of a row."""
         (head,) = config.heads.values()
         return {"classifier_pooling": head.pool_in(config.architecture)}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the layers and bases in the present form and in the former one.
-
-        A bound of initial weights, which this model may lack, must be a number there.
-        """
+        """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
         local = config.local or LocalConfig(window=0, global_every=1)
         bases = {_GLOBAL: config.position.theta, _LOCAL: local.theta or config.position.theta}
         names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
@@ -162,7 +154,7 @@ class ModernBert(KeyMap):
 
 
 def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
-    """Return the base of one kind of layers."""
+    """Return the base of the rotation in one type of layers."""
     if plain.get("rope_scaling"):
         raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
     form = (plain.get("rope_parameters") or {}).get(kind) or {}
@@ -171,17 +163,17 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
             f"config.json of type {model_type}: rope_parameters.{kind}: expected rope_type default, got "
             f"{form['rope_type']!r}"
         )
-    found = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
-    return float(single_value(model_type, {key: base for key, base in found.items() if base is not None}, _THETA[kind]))
+    bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
+    return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, _THETA[kind]))
 
 
 def _period(model_type: str, plain: Mapping[str, Any]) -> int:
-    """Return the distance of global layers; where both keys are there, the list wins."""
+    """Return the distance between global layers; if both keys are present, the list takes precedence."""
     every, kinds = plain.get("global_attn_every_n_layers", 3), plain.get("layer_types")
     if kinds is None:
         return int(every)
-    found = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
-    period = next((layer for layer in found if layer), max(every, len(kinds)))
+    layers = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
+    period = next((layer for layer in layers if layer), max(every, len(kinds)))
     if kinds != [_LOCAL if layer % period else _GLOBAL for layer in range(len(kinds))]:
         raise ConfigurationError(
             f"config.json of type {model_type}: layer_types: expected {_GLOBAL} in every n-th layer from the first on "

@@ -18,10 +18,9 @@ class Mt5(T5):
     feed_forward = "gated-gelu"
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the map of the classes that have the encoder alone."""
         return (Mt5Encoder(),)
 
-    def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
+    def has_output_scale(self, plain: Mapping[str, Any], tied: bool) -> bool:
         """Return False, whatever config.json says."""
         return False
 

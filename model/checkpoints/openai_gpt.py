@@ -12,7 +12,7 @@ from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, qkv
 
 
 class OpenaiGpt(KeyMap):
-    """Post-norm decoder without a final norm; its "gelu" is the approximation by tanh."""
+    """Post-norm decoder without a final norm; its "gelu" is the tanh approximation."""
 
     model_type = "openai-gpt"
     headed = "OpenAIGPTLMHeadModel"
@@ -36,5 +36,4 @@ class OpenaiGpt(KeyMap):
     buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the inner width, always four times the outer."""
         return {"ffn_dim": 4 * plain["n_embd"]}

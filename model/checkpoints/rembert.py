@@ -16,7 +16,7 @@ _POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"},
 
 
 class RemBert(Bert):
-    """BERT with a narrow token table, and a wide projection of its own onto the vocabulary."""
+    """BERT with a narrow token table and a separate wide output projection."""
 
     model_type = "rembert"
     headed = "RemBertForMaskedLM"
@@ -48,11 +48,9 @@ class RemBert(Bert):
     }
     left_out = (r"^(rembert\.)?pooler\.",)
 
-    def unused(self, config: ModelConfig) -> dict[str, str]:
-        """Return nothing: the projection's bias is the only one."""
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         return {}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Refuse a token table as wide as the layers."""
         refuse_equal_widths(self.model_type, plain, "input_embedding_size")
         return super().more_of_ours(plain, tensors)

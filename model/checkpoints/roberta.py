@@ -28,7 +28,7 @@ _THEIRS = "roberta.encoder.layer.{0}."
 
 
 class Roberta(MaskedLMHead):
-    """BERT whose places begin after the padding id; its head always has the exact GELU."""
+    """BERT whose position ids start after the padding id; its head always uses the exact GELU."""
 
     model_type = "roberta"
     headed = "RobertaForMaskedLM"
@@ -83,7 +83,6 @@ class Roberta(MaskedLMHead):
     zero_if_absent = ("roberta.embeddings.token_type_embeddings.weight",)
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the table's places: the first token has the one after the padding id."""
         refuse_no_types(self.model_type, plain)
         pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
         if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:
@@ -94,5 +93,4 @@ class Roberta(MaskedLMHead):
         return {"position.maximum": rows - pad - 1, "position.offset": pad + 1}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the rows of the table of places."""
         return {"max_position_embeddings": config.position.maximum + config.position.offset}

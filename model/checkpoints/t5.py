@@ -20,7 +20,6 @@ _GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": 
 
 
 def _stack(name: str) -> dict[str, Any]:
-    """Return the modules of one stack."""
     inner = 2 if name == "decoder" else 1
     layer = {"attention.norm": "layer.0.layer_norm", "feed_forward.norm": f"layer.{inner}.layer_norm"}
     attentions = {"attention": "layer.0.SelfAttention"}
@@ -39,7 +38,7 @@ def _stack(name: str) -> dict[str, Any]:
 class T5(KeyMap):
     """Pre-norm encoder and decoder with bucketed distances.
 
-    Of the head, transformers' key says less than the file: it is tied unless `lm_head.weight` differs from the table.
+    The head is tied unless `lm_head.weight` of the file differs from the table, whatever config.json says.
     """
 
     model_type = "t5"
@@ -93,15 +92,14 @@ class T5(KeyMap):
     }
     other_prefixes = ("transformer.",)
     feed_forward: ClassVar[str] = "relu"
-    """kind of feed-forward block where config.json does not say it"""
+    """type of feed-forward block if config.json does not name it"""
     left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the map of the classes that have the encoder alone."""
         return (T5Encoder(),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules; those inside the feed-forward block follow its kind."""
+        """Name the modules of the feed-forward block by its type."""
         inner = {"gate": "wi_0", "up": "wi_1"} if config.gated else {"up": "wi"}
         names = {**self.modules}
         for stack, number in (("encoder", 1), ("decoder", 2)):
@@ -111,12 +109,10 @@ class T5(KeyMap):
         return names
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the further names of the token table."""
         tables = [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
         return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the kind of feed-forward block, and whether the head is tied and its input scaled."""
         kind = plain.get("feed_forward_proj", self.feed_forward)
         if kind not in {**_FEED_FORWARD, **_GATED}:
             raise ConfigurationError(
@@ -127,16 +123,15 @@ class T5(KeyMap):
         return {
             "gated": kind in _GATED,
             "activation": {**_FEED_FORWARD, **_GATED}[kind],
-            "tied": tied and not _own_head(tensors),
-            "out_scale": self.scaled(plain, tied),
+            "tied": tied and not _has_own_head(tensors),
+            "out_scale": self.has_output_scale(plain, tied),
         }
 
-    def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
-        """Return whether states are scaled before the head; without a key of its own, as the tie says."""
+    def has_output_scale(self, plain: Mapping[str, Any], tied: bool) -> bool:
+        """Return whether states are scaled before the head; without a key for it, as the tie says."""
         return bool(plain.get("scale_decoder_outputs", tied))
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the kind of feed-forward block, and the keys of the head."""
         kinds = _GATED if config.gated else _FEED_FORWARD
         names = [theirs for theirs, ours in kinds.items() if ours == config.activation]
         return {
@@ -148,9 +143,9 @@ class T5(KeyMap):
 
 
 class T5Encoder(T5):
-    """The classes of the encoder alone, bare or with tags; nothing of the decoder is in their files.
+    """The classes of the encoder alone, bare or for tagging; their files hold nothing of the decoder.
 
-    A bare one gives vectors of texts, and has the head for that which has no parameters.
+    A bare one computes text vectors, which our head for that does without parameters.
     """
 
     base = "transformer."
@@ -163,40 +158,35 @@ class T5Encoder(T5):
 
     @property
     def classes(self) -> tuple[HeadedClass, ...]:
-        """Return nothing: no class has a pretraining head."""
+        """No class has a pretraining head."""
         return ()
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return nothing: this is the map of the encoder alone."""
         return ()
 
     def is_written_by(self, plain: Mapping[str, Any]) -> bool:
-        """Return whether the class has the encoder alone."""
         return self.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.bare
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of the encoder's modules, as the one stack."""
-        found = {"family.tokens": "transformer.shared"}
-        for ours, theirs in super().names(config).items():
-            if ours.startswith("family.encoder."):
-                found[ours.replace("encoder", "stack", 1)] = f"transformer.{theirs}"
-        return found
+        encoder = {
+            ours.replace("encoder", "stack", 1): f"transformer.{theirs}"
+            for ours, theirs in super().names(config).items()
+            if ours.startswith("family.encoder.")
+        }
+        return {"family.tokens": "transformer.shared", **encoder}
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the further name of the token table."""
         return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the kind of feed-forward block."""
-        found = super().more_of_ours(plain, tensors)
-        return {key: found[key] for key in ("gated", "activation")}
+        ours = super().more_of_ours(plain, tensors)
+        return {key: ours[key] for key in ("gated", "activation")}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the kind of feed-forward block, and layers of a decoder that the file does not hold."""
         return {**super().more_of_theirs(config), "num_decoder_layers": config.layers}
 
 
-def _own_head(tensors: Mapping[str, Tensor]) -> bool:
+def _has_own_head(tensors: Mapping[str, Tensor]) -> bool:
     """Return whether a file holds a head that differs from the token table."""
     table, head = (
         next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)

@@ -19,8 +19,9 @@ _FIRST_DROPOUT = "summary_first_dropout"
 class Xlm(KeyMap):
     """Post-norm encoder with language embeddings; its head is the token table and a bias.
 
-    A table of sinusoids becomes an ordinary table. The class of transformers also sets the states of padding to zero,
-    which no token sees, and adds rows of the token table for token types, which neither the paper nor its code gives.
+    A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of padding, which no
+    token
+    sees, and adds rows of the token table for token types, which neither the paper nor its code does.
     """
 
     model_type = "xlm"
@@ -87,9 +88,9 @@ class Xlm(KeyMap):
     buffers = (r"(^|\.)position_ids$",)
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse other vectors of a row and other maps than the class's usual ones.
+        """Refuse summaries other than the class's defaults.
 
-        A choice is scored by two maps, of which the first is as wide as there are labels, though its score has none.
+        A choice is scored by two maps, the first of which is as wide as there are labels, although its score has none.
         """
         if kind not in ("classification", "multiple_choice"):
             return {}
@@ -101,19 +102,17 @@ class Xlm(KeyMap):
         return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the vector of a row and the map of it."""
-        found = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
+        summary = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
         if (head := config.heads.get("multiple_choice")) is None:
-            return found
+            return summary
         labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
-        return found | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
+        return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:
         """Return the rows of the token table, which older files call `n_words`."""
         return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the inner width, four times the outer; the activation; and the languages that have embeddings."""
         languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
         return {
             "ffn_dim": 4 * plain["emb_dim"],
@@ -122,7 +121,6 @@ class Xlm(KeyMap):
         }
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the keys of which these are read, and a number for the deviation of embedding tables."""
         return {
             "gelu_activation": config.activation == "gelu",
             "n_langs": max(1, config.languages),

@@ -6,7 +6,7 @@ from clozeline.model.checkpoints.roberta import Roberta
 
 
 class XlmRoberta(Roberta):
-    """RoBERTa under another name; the tensors have RoBERTa's."""
+    """RoBERTa under another name, with RoBERTa's tensor names."""
 
     model_type = "xlm-roberta"
     headed = "XLMRobertaForMaskedLM"

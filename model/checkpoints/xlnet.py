@@ -33,7 +33,7 @@ _SUMMARY = Task(
 
 
 class XLNet(KeyMap):
-    """Relative attention whose parameters have an axis for the heads. Memories of former rows are not built."""
+    """Relative attention whose parameters have an axis for the heads. Segment-level recurrence is not implemented."""
 
     model_type = "xlnet"
     headed = "XLNetLMHeadModel"
@@ -99,18 +99,17 @@ class XLNet(KeyMap):
     transposed = ("q", "k", "v", "r")
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        """Refuse summaries other than the class's defaults."""
         if kind in ("classification", "multiple_choice"):
             usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
             refuse_other_values(self.model_type, plain, usual)
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the vector of a row and the map of it."""
         return {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
-        """Return the names of modules, and of parameters with an axis for the heads."""
+        """Also return the parameters with an axis for the heads."""
         heads, width = config.attention_heads, config.head_width
         ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
         matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}

@@ -1,4 +1,4 @@
-"""Label tensors of a number that does not change from batch to batch, so that a compiled head is compiled once."""
+"""Pad the labels of batches to a fixed number, so that a compiled head is compiled once."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ _FILLERS: Final = {
     "span_right": 0,
     "span_offset": -1,
 }
-"""Tensors with an entry for each label, and the entry that no loss and no count sees."""
+"""Tensors with one entry per label, and the padding entry that losses and counts ignore."""
 
 
 def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor]:
-    """Return a batch with entries of no effect after its labels, up to the next multiple of a capacity.
+    """Pad the labels of a batch to the next multiple of a capacity, with entries that have no effect.
 
-    A batch without labels gets `capacity` such entries. Losses and gradients are those without them, up to the order
-    in which sums are rounded.
+    A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to the order of
+    rounding.
 
     Args:
-        tensors: model inputs by name; `label_index` [N], and others with an entry for each label.
-        capacity: 1 or more. A fuller batch is no error: it has the next multiple, for which a compiler builds one more
-            graph.
+        tensors: model inputs by name; `label_index` [N], and others with one entry per label.
+        capacity: 1 or more; a batch with more labels has the next multiple, for which a compiler builds one more graph.
 
     Example:
         >>> batch = {"label_index": torch.tensor([3, 8]), "label_ids": torch.tensor([7, 9])}

@@ -1,4 +1,4 @@
-"""Calls of layers and heads: with activations computed again in the backward pass, or compiled."""
+"""Wrap the calls of layers and heads: activation checkpointing and compilation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch.utils.checkpoint import checkpoint
 from clozeline.model.heads import Head
 
 _GRAPHS: Final = 64
-"""Most graphs of one function, which all layers or heads of a class share: for each type of layer, with and without
-padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's own limit is 8."""
+"""Recompilation limit of a function that all layers or heads of a class share: for each type of layer, with and without
+padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's default is 8."""
 
 
 def recompute_layers(model: nn.Module) -> None:
-    """Keep only the input of each layer for the backward pass, which runs the layer again (arXiv 1604.06174).
+    """Store only the input of each layer for the backward pass, which runs the layer again (arXiv 1604.06174).
 
     Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
     """
@@ -27,24 +27,18 @@ def recompute_layers(model: nn.Module) -> None:
 
 
 def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
-    """Compile each layer as one graph; compile before `recompute_layers`.
+    """Compile each layer as one graph, before `recompute_layers`; its layers must have no graph breaks.
 
-    Once a second batch size or length of rows has come, a graph is for any: further ones compile nothing.
-
-    Args:
-        model: its layers must have no graph breaks.
-        backend: of torch.compile.
+    After a second batch size or row length, a graph is compiled for any; further ones compile nothing.
     """
     for layer in _layers(model):
         layer.forward = _compile(layer.forward, backend)
 
 
 def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
-    """Compile each head that reads labelled places alone as one graph, which depends on their number.
+    """Compile each head that reads only labeled positions as one graph, again for each number of labels.
 
-    Args:
-        model: its batches need labels of one number, see `model.label_capacity`; each other number is compiled again.
-        backend: of torch.compile.
+    `label_capacity.pad_labels` keeps that number constant.
     """
     for head in model.modules():
         if isinstance(head, Head) and head.unit == "label":

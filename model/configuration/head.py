@@ -16,16 +16,16 @@ _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decode
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class HeadConfig:
-    """The part of a head in the loss of the model."""
+    """Configuration of a head and of its share in the loss of the model."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
     normalise: Literal["label", "row"] = "label"
-    """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
+    """lm, masked_lm, span_boundary: unit of equal weight in the head's mean: each label, or each row with labels,
     whatever their number (arXiv 2410.24159)."""
     label_chunk: Width | None = None
-    """lm, masked_lm: labels whose scores over the vocabulary are held at a time, for less memory and a third more
-    arithmetic of the head; null = all."""
+    """lm, masked_lm: labels whose scores over the vocabulary are held in memory at a time, for a third more arithmetic
+    of the head; null = all."""
     transform: bool = True
     """masked_lm: a linear map, activation and norm before the projection; sentence: a linear map and tanh before it."""
     projection: Literal["linear", "biased", "transformed"] = "linear"
@@ -34,13 +34,13 @@ class HeadConfig:
     activation_penalty: Annotated[float, Field(ge=0)] = 2.0
     """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
     change_penalty: Annotated[float, Field(ge=0)] = 1.0
-    """regularised_lm: factor of the mean square of its change to the next place, added in training."""
+    """regularised_lm: factor of the mean square of its change to the next position, added in training."""
     classes: Width | None = None
     """classification, tagging: number of classes; null = that of `labels`."""
     labels: tuple[str, ...] = ()
-    """classification, tagging: names of the classes in their order, saved with the model; empty = they have none."""
+    """classification, tagging: names of the classes in order, saved with the model; empty = none."""
     multi_label: bool = False
-    """classification: a row has any number of classes, each of which is judged alone."""
+    """classification: a row has any number of classes, each predicted independently."""
     output: Literal["identity", "sigmoid"] = "identity"
     """regression: identity predicts the number itself; sigmoid maps the score into `range`."""
     range: tuple[float, float] = (0.0, 1.0)
@@ -48,38 +48,38 @@ class HeadConfig:
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; null = cls in an encoder, last
-    in a decoder, decoder_last, the only one there, in an encoder_decoder. similarity: cls, mean or max; null = a linear
+    in a decoder, decoder_last (the only choice) in an encoder_decoder. similarity: cls, mean or max; null = a linear
     map and tanh on the first token."""
     scalar_mix: bool = False
-    """Heads of tasks: they read a learned mix of the embeddings and of all layers instead of the last one (ELMo, arXiv
+    """Task heads: read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
     1802.05365): a weight for each and a gain, at first the mean."""
     input_dropout: Probability = 0.0
-    """Heads of tasks: dropout of the states before the hidden map."""
+    """Task heads: dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity"] | None = None
-    """Heads of tasks: activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's
+    """Task heads: activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's
     pooler."""
     hidden_dim: Width | None = None
-    """Heads of tasks: width of the hidden map; null = the model's `dim`."""
+    """Task heads: width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False
-    """Heads of tasks: a norm after the hidden activation (ModernBERT)."""
+    """Task heads: a norm after the hidden activation (ModernBERT)."""
     dropout: Probability | None = None
-    """Heads of tasks: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
+    """Task heads: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
     bias: bool = True
-    """Heads of tasks: bias of the map onto the classes."""
+    """Task heads: bias of the map onto the classes."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
-    """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
+    """span_boundary: tokens of a span with a loss; later ones are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0
-    """corrective: factor of the loss of copying, beside 1 for the loss of the tokens (arXiv 2102.08473)."""
+    """corrective: factor of the copy loss, relative to the loss of the tokens (arXiv 2102.08473)."""
     temperature: Annotated[float, Field(gt=0)] = 0.05
-    """similarity: cosines are divided by it; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
+    """similarity: divisor of the cosines; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
     group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
     """similarity: consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
     negatives: Literal["other", "both"] = "other"
-    """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view is with
-    all views of other rows (COCO-LM)."""
+    """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view with all
+    views of other rows (COCO-LM)."""
     alike: float | None = None
-    """similarity: lowest `target` of two texts that belong together, which the sets of a task say; pairs below it have
-    no loss. null = all pairs belong together."""
+    """similarity: lowest `target` of two texts that belong together, as the data sets of a task say; pairs below it
+    have no loss. null = all pairs belong together."""
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.labels and len(self.labels) != self.classes:
@@ -89,12 +89,14 @@ class HeadConfig:
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
-            raise ValueError("hidden_norm: without a hidden map there is nothing to norm; give hidden, or remove it")
+            raise ValueError(
+                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or remove it"
+            )
         if self.hidden_dim is not None and self.hidden is None:
-            raise ValueError("hidden_dim: without a hidden map nothing has this width; give hidden, or remove it")
+            raise ValueError("hidden_dim: without a hidden map nothing has this width; set hidden, or remove it")
 
     def pool_in(self, architecture: str) -> str:
-        """Return the vector of a row that is read in a family of an architecture."""
+        """Return the pool of a family of some architecture."""
         return self.pool or _POOLS[architecture]
 
     def class_count(self, head: str, least: int) -> int:
@@ -102,10 +104,10 @@ class HeadConfig:
 
         Args:
             head: name of the head, for the error.
-            least: the fewest classes that make sense.
+            least: the smallest number of classes that makes sense.
 
         Raises:
-            ConfigurationError: none or too few are given.
+            ConfigurationError: there are none or too few.
         """
         count = self.classes or len(self.labels)
         if count < least:
@@ -128,4 +130,4 @@ def _short_form(head: HeadConfig) -> Any:
 
 
 HeadEntry: TypeAlias = Annotated[HeadConfig, BeforeValidator(_long_form), PlainSerializer(_short_form)]
-"""A value of `model.heads`: the keys of a head, or its weight alone."""
+"""A value of `model.heads`: the keys of a head, or only its weight."""

@@ -1,4 +1,4 @@
-"""Types of configuration keys."""
+"""Types of configuration keys with their bounds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import ConfigDict, Field
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Unknown keys are errors; the docstring below a field is its description."""
 
-# Upper bounds refuse a typing error before memory is allocated; the largest published models fit.
+# upper bounds catch typing errors before memory is allocated; the largest published models fit
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 def non_default_keys(part: Any) -> dict[str, Any]:
-    """Return the values of a configuration that are not the defaults of its class."""
+    """Return the values of a configuration that differ from the defaults of its class."""
     defaults = {field.name: field.default for field in fields(part)}
     return {key: value for key, value in asdict(part).items() if value != defaults[key]}

@@ -1,4 +1,4 @@
-"""Configuration of the parts of layers and stacks: biases, dropout, initial and shared weights, the connector."""
+"""Configuration of layers and stacks: biases, dropout, initialization, shared weights, the connector."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class BiasConfig:
     qkv: bool = True
     """Queries, keys and values."""
     key: bool = True
-    """Keys, where queries and values have one."""
+    """Keys, if queries and values have one."""
     out: bool = True
     """The attention's output projection."""
     ffn: bool = True
-    """Both ends of the feed-forward block."""
+    """Both projections of the feed-forward block."""
     norm: bool = True
     """Every LayerNorm; RMSNorm never has one."""
     head: bool = True
@@ -53,30 +53,31 @@ class InitConfig:
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
     cutoff: Annotated[float, Field(ge=0.1)] | None = None
-    """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
+    """normal: truncate at this many standard deviations; null = no bound."""
     embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
     """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
     scale_residual: bool = False
-    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers); so does the transform of the
-    masked LM head (ModernBERT)."""
+    """GPT-2: projections into the residual stream, and the transform of the masked LM head (ModernBERT), get std /
+    sqrt(2 x layers)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ShareConfig:
-    """Layers that use the same weights."""
+    """Layers that share weights."""
 
     groups: Depth | None = None
-    """Sets of weights that the layers of a stack use, the first ones the first set (arXiv 1909.11942); 1 = all layers
-    are alike, null = every layer has its own."""
+    """Sets of weights that the layers of a stack use in turn (arXiv 1909.11942); 1 = all layers are the same, null =
+    every layer has its own."""
     group_layers: Depth = 1
     """Layers of a group, applied in order; a divisor of the layers of each stack."""
     stacks: bool = False
-    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay apart (arXiv 1910.10683)."""
+    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate (arXiv
+    1910.10683)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ConnectorConfig:
-    """Maps between the states of an encoder and the attention of a decoder, which may have another width."""
+    """The projection from the states of an encoder to a decoder, which may have another width."""
 
     hidden_dim: Width | None = None
-    """Inner width of two maps with the activation between them and a norm after them; null = one linear map."""
+    """Inner width of two maps with an activation between them and a norm after them; null = one linear map."""

@@ -1,4 +1,4 @@
-"""Configuration of a model. Every size and every switch is a key; sizes are never code."""
+"""Configuration of a model: every size and every switch is a key."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunction
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.model.configuration.adapter import AdapterConfig
 from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
-from clozeline.registry import find, names
+from clozeline.registry import Chosen, OneOf, find, names
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
@@ -32,10 +31,11 @@ def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ModelConfig:
-    """One Transformer (arXiv 1706.03762), assembled from parts.
+    """A Transformer (arXiv 1706.03762), assembled from parts.
 
-    A family with keys of its own declares a subclass as its `Options`. A mapping that names such a family becomes an
-    instance of that subclass.
+    A family with its own keys declares a subclass as its `Options`; a mapping that names such a family becomes an
+    instance
+    of that subclass.
     """
 
     RENAMED: ClassVar = {"ffn": "ffn_dim", "act": "activation", "types": "type_vocab_size"}
@@ -49,10 +49,9 @@ class ModelConfig:
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
     decoder_dim: Width | None = None
-    """encoder_decoder: width of the decoder's residual stream; another one than dim needs a connector; null = dim."""
+    """encoder_decoder: width of the decoder's residual stream; another width than dim needs a connector; null = dim."""
     connector: ConnectorConfig | None = None
-    """encoder_decoder: maps from the encoder's states to those that the decoder attends to: {} or {hidden_dim: 512};
-    null = none."""
+    """encoder_decoder: projection of the encoder's states for the decoder: {} or {hidden_dim: 512}; null = none."""
     decoder_attention_heads: Width | None = None
     """encoder_decoder: query heads of the decoder; null = attention_heads."""
     decoder_ffn_dim: Width | None = None
@@ -68,12 +67,12 @@ class ModelConfig:
     emb_dim: Width | None = None
     """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
     out_dim: Width | None = None
-    """Width of the masked_lm heads' states before the projection; null = the width of the embeddings. If tied, those
-    after the first emb_dim are read by columns of their own (arXiv 2004.02984)."""
+    """Width of the masked_lm heads' states before the projection; null = the width of the embeddings. If tied, the
+    features after the first emb_dim are read by separate columns (arXiv 2004.02984)."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Embedding rows are padded to a multiple of this; a padding row is never predicted and has no loss."""
+    """Embedding rows are padded to a multiple of this; padding rows are never predicted and have no loss."""
     type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
     """Segment-type embeddings; 0 = none."""
     languages: Annotated[int, Field(ge=0, le=256)] = 0
@@ -85,27 +84,27 @@ class ModelConfig:
     norm_place: Literal["pre", "post"] = "pre"
     """pre: x + f(norm(x)); post: norm(x + f(x))."""
     first_norm: bool = True
-    """pre: a norm before the attention of layer 0; ModernBERT has none, the embeddings were normed."""
+    """pre: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are normalized."""
     final_norm: bool = True
     """A norm after the last layer of each stack."""
     emb_norm: bool = False
     """A norm after the embeddings of each stack."""
     activation: Activation = "gelu"
-    """gelu is the exact one (erf), gelu_tanh its approximation."""
+    """gelu is exact (erf), gelu_tanh its approximation."""
     gated: bool = False
     """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv 2002.05202)."""
     bias: BiasConfig = BiasConfig()
-    """The projections that have a bias."""
+    """Projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
-    """Factor of the attention scores; null = (head_dim x kinds of scores that are added) ** -0.5; T5 has 1.0."""
+    """Factor of the attention scores; null = (head_dim x types of scores that are added) ** -0.5; T5 has 1.0."""
     share: ShareConfig = ShareConfig()
-    """Layers that use the same weights."""
+    """Layers that share weights."""
     scale_by_depth: bool = False
     """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's scale_attn_by_inverse_layer_idx)."""
     local: LocalConfig | None = None
-    """Layers with a window; null = every layer sees the whole row."""
+    """Layers with a window; null = every layer sees the entire row."""
     position: PositionConfig = PositionConfig()
-    """The way in which a token's place enters the model."""
+    """Position information."""
     emb_scale: bool = False
     """Token embeddings times sqrt(dim)."""
     out_scale: bool = False
@@ -115,18 +114,17 @@ class ModelConfig:
     init: InitConfig = InitConfig()
     """Initial weights."""
     init_from: Path | None = None
-    """Run directory, or folder of a published or imported model, whose weights the model begins with: all of the body,
-    and of the heads those that are there. null = initial weights."""
-    adapter: AdapterConfig | None = None
-    """A file of model/adapters with its keys: its parameters, and those of heads that are not in `init_from`, are all
-    that trains. null = everything does."""
+    """Run directory, or folder of a published or imported model, whose weights the model starts from: all of the body,
+    and the heads that it has. null = random initialization."""
+    adapter: Annotated[Chosen, OneOf("clozeline.model.adapters")] | None = None
+    """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
+    trained. null = everything is."""
     heads: dict[str, HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate a mapping by the class of the family that it names."""
         schema, shared = handler(source), cls.__base__ is object
         return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
 
@@ -191,8 +189,8 @@ class ModelConfig:
     def _check_deberta(self, chosen: DisentangledConfig) -> str:
         if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
             return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
-        alike = self.share != ShareConfig() or self.layers < chosen.special_layers
-        if chosen.special_layers and (alike or self.norm_place == "pre"):
+        shared = self.share != ShareConfig() or self.layers < chosen.special_layers
+        if chosen.special_layers and (shared or self.norm_place == "pre"):
             return "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
         return ""
 
@@ -220,8 +218,7 @@ class ModelConfig:
                 return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
         if share.stacks and (self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim):
             return (
-                "share.stacks: both stacks have one size; remove decoder_dim, decoder_attention_heads and "
-                "decoder_ffn_dim"
+                "share.stacks: both stacks have one size; remove decoder_dim, decoder_attention_heads, decoder_ffn_dim"
             )
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
             return "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
@@ -230,12 +227,11 @@ class ModelConfig:
     @property
     def architecture(self) -> str:
         """The family's architecture: encoder, decoder or encoder_decoder."""
-        architecture: str = find("clozeline.model.families", self.family).architecture
-        return architecture
+        return find("clozeline.model.families", self.family).architecture
 
     @property
     def targets(self) -> dict[str, str]:
-        """Return the target of each head, as objectives name it."""
+        """The target of each head, as objectives name it."""
         return {name: find("clozeline.model.heads", name).target for name in self.heads}
 
     @property
@@ -245,7 +241,7 @@ class ModelConfig:
 
     @property
     def position_limit(self) -> int | None:
-        """Places of the position table that are left for the tokens of a row; None: any number."""
+        """Positions of the table that are left for a row; None: no limit."""
         limit = self.position.limit
         taken = 0 if self.adapter is None else self.adapter.options.position_count(self.architecture)
         return None if limit is None else limit - taken
@@ -279,7 +275,7 @@ class ModelConfig:
         )
 
     def is_local(self, layer: int) -> bool:
-        """Return whether a layer, from 0, sees its window alone."""
+        """Return whether a layer, from 0, sees only its window."""
         return self.local is not None and layer % self.local.global_every != 0
 
     @property

@@ -1,4 +1,4 @@
-"""Configuration of places: the way in which they enter the model, and how far a token sees."""
+"""Configuration of positions: how they enter the model, and how far a token sees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_de
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScalingConfig:
-    """Rotary positions for rows longer than those of the first training. `original_maximum` is the places of those."""
+    """Scaling of rotary positions for contexts longer than `original_maximum`, that of the first training."""
 
     READS: ClassVar = {
         "linear": (),
@@ -26,21 +26,22 @@ class ScalingConfig:
 
     kind: Literal["linear", "dynamic", "llama3", "yarn"]
     """linear divides all frequencies (arXiv 2306.15595); dynamic raises theta with the longest row of a batch; llama3
-    divides the low frequencies (arXiv 2407.21783); so does yarn, and it sharpens the attention (arXiv 2309.00071)."""
+    divides the low frequencies (arXiv 2407.21783); so does yarn, which also sharpens the attention (arXiv
+    2309.00071)."""
     factor: Annotated[float, Field(ge=1)]
     """Divisor of the frequencies; of dynamic, the growth of theta."""
     original_maximum: Width | None = None
-    """dynamic, llama3, yarn: places that the model was first trained with."""
+    """dynamic, llama3, yarn: context length of the first training."""
     low_freq_factor: Annotated[float, Field(gt=0)] = 1.0
-    """llama3: waves longer than original_maximum / low_freq_factor are divided by the whole factor."""
+    """llama3: wavelengths above original_maximum / low_freq_factor are divided by the full factor."""
     high_freq_factor: Annotated[float, Field(gt=0)] = 4.0
-    """llama3: waves shorter than original_maximum / high_freq_factor stay as they are."""
+    """llama3: wavelengths below original_maximum / high_freq_factor stay as they are."""
     beta_fast: Annotated[float, Field(gt=0)] = 32.0
-    """yarn: waves that turn more often than this within original_maximum stay as they are."""
+    """yarn: waves with more turns than this within original_maximum stay as they are."""
     beta_slow: Annotated[float, Field(gt=0)] = 1.0
-    """yarn: waves that turn less often than this are divided by the whole factor."""
+    """yarn: waves with fewer turns than this are divided by the full factor."""
     truncate: bool = True
-    """yarn: the bounds between both are whole numbers of a wave."""
+    """yarn: round the bounds between both to whole pairs."""
     attention_factor: Annotated[float, Field(gt=0)] | None = None
     """yarn: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and mscale_all_dim give."""
     mscale: Annotated[float, Field(gt=0)] | None = None
@@ -54,7 +55,7 @@ class ScalingConfig:
         if unread := sorted(non_default_keys(self).keys() - {"kind", "factor", *reads}):
             raise ValueError(f"{unread[0]}: the kind {self.kind} does not read this key; remove it")
         if "original_maximum" in reads and self.original_maximum is None:
-            raise ValueError(f"original_maximum: expected the places of the first training for {self.kind}, got none")
+            raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
         if self.high_freq_factor <= self.low_freq_factor:
             raise ValueError(
                 f"high_freq_factor: expected more than low_freq_factor {self.low_freq_factor}, got "
@@ -64,38 +65,38 @@ class ScalingConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LocalConfig:
-    """Layers whose tokens see their neighbours alone, between layers that see the whole row (arXiv 2412.13663)."""
+    """Layers whose tokens see only a window, between layers that see the entire row (arXiv 2412.13663)."""
 
     window: Annotated[int, Field(ge=0, le=2**20)]
-    """Places that a token sees on either side of its own."""
+    """Positions that a token sees on each side."""
     global_every: Depth
-    """Layers 0, n, 2n ... see the whole row; all others are local."""
+    """Layers 0, n, 2n ... see the entire row; all others are local."""
     theta: Annotated[float, Field(gt=0)] | None = None
-    """rope: base of the wave lengths in local layers, without position.scaling; null = as in the other layers."""
+    """rope: base of the wavelengths in local layers, without position.scaling; null = as in the other layers."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DisentangledConfig:
-    """DeBERTa's relative places (arXiv 2006.03654), whose scores with the contents join those between contents."""
+    """DeBERTa's relative positions (arXiv 2006.03654): scores added to those between contents."""
 
     content_to_position: bool = True
-    """Score of a query's content with the key of the relative place."""
+    """Score of a query's content with the key of the relative position."""
     position_to_content: bool = True
-    """Score of a key's content with the query of the relative place."""
+    """Score of a key's content with the query of the relative position."""
     max_distance: Width = 512
     """Distance in tokens from which all share the last row of their direction."""
     buckets: Annotated[int, Field(ge=2, le=4096)] | None = None
-    """Rows of each direction: a half for one distance each, a half for ever wider ranges (arXiv 2111.09543);
-    null = a row for each distance up to max_distance."""
+    """Rows of each direction: half of them for one distance each, half for growing ranges (arXiv 2111.09543); null = a
+    row for each distance up to max_distance."""
     shared_projections: bool = False
-    """Relative places have the projections of queries and keys; false = projections of their own."""
+    """Relative positions use the projections of queries and keys; false = their own."""
     norm: bool = False
-    """A norm over the vectors of relative places."""
+    """A norm over the vectors of relative positions."""
     convolution: Annotated[int, Field(ge=1, le=63)] | None = None
-    """Tokens, an odd number, that a convolution beside the first layer reads (DeBERTa v2); null = none."""
+    """Tokens, an odd number, that a convolution parallel to the first layer reads (DeBERTa v2); null = none."""
     mask_decoder: Annotated[int, Field(ge=1, le=16)] | None = None
-    """Enhanced mask decoder: times that the last layer is applied to the states before it, with queries that begin as
-    these states plus learned absolute places, position.maximum of them (published: 2); null = none."""
+    """Enhanced mask decoder: how often the last layer is applied to the states before it, with queries that start as
+    these states plus learned absolute positions, position.maximum of them (published: 2); null = none."""
 
     def __post_init__(self) -> None:
         if self.terms == 1:
@@ -112,12 +113,12 @@ class DisentangledConfig:
 
     @property
     def terms(self) -> int:
-        """Kinds of scores that are added, the one between contents among them."""
+        """Number of scores that are added, the content-to-content one included."""
         return 1 + self.content_to_position + self.position_to_content
 
     @property
     def special_layers(self) -> int:
-        """Layers that are more than a layer: the first with a convolution, the last as a mask decoder."""
+        """Layers with additions: the first with a convolution, the last as a mask decoder."""
         return (self.convolution is not None) + (self.mask_decoder is not None)
 
 
@@ -126,39 +127,38 @@ class PositionConfig:
     """Position information of a model."""
 
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
-    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864),
-    t5 adds a learnt bias to the attention scores by bucketed distance (arXiv 1910.10683). In the family xlnet,
-    sinusoidal vectors are those of distances, and queries are compared with them."""
+    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864), t5
+    adds a learned bias to the attention scores by bucketed distance (arXiv 1910.10683). In the family xlnet, sinusoidal
+    vectors encode distances and are compared with queries."""
     maximum: Width = 512
-    """learned: places the table has room for; a position id beyond it is an error."""
+    """learned: positions of the table; a position id beyond it is an error."""
     offset: Annotated[int, Field(ge=0, le=64)] = 0
-    """learned: rows of the table before place 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
+    """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
     theta: Annotated[float, Field(gt=0)] = 10000.0
-    """rope: base of the wave lengths."""
+    """rope: base of the wavelengths."""
     scaling: ScalingConfig | None = None
-    """rope: change of the frequencies for rows longer than those of the first training; null = none."""
+    """rope: scaling of the frequencies for contexts longer than in the first training; null = none."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
-    """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
+    """t5: rows of the bias table; half for each direction where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
     disentangled: DisentangledConfig | None = None
-    """learned, sinusoidal, none: relative places in the attention of an encoder, beside those of the kind."""
+    """learned, sinusoidal, none: relative positions in the attention of an encoder, in addition to those of the
+    kind."""
 
     def __post_init__(self) -> None:
         if self.scaling is not None and self.kind != "rope":
             raise ValueError(f"scaling: only rope is scaled; remove the key or change kind '{self.kind}'")
         if self.disentangled is not None and self.kind in ("rope", "t5"):
-            raise ValueError(
-                f"disentangled: expected the kind learned, sinusoidal or none beside it, got '{self.kind}'"
-            )
+            raise ValueError(f"disentangled: expected kind learned, sinusoidal or none with it, got '{self.kind}'")
 
     @property
     def limit(self) -> int | None:
-        """Places that a row can have; None: any number."""
+        """Positions that a row can have; None: no limit."""
         decoded = self.disentangled is not None and self.disentangled.mask_decoder is not None
         return self.maximum if self.kind == "learned" or decoded else None
 
     @property
     def terms(self) -> int:
-        """Kinds of scores that are added in attention."""
+        """Number of scores that are added in attention."""
         return 1 if self.disentangled is None else self.disentangled.terms

@@ -1,4 +1,4 @@
-"""The best span of a row, and the choice between it and no answer (arXiv 1810.04805 §4.2-4.3)."""
+"""Extract the best answer span of a row, or decide that there is no answer (arXiv 1810.04805 §4.2-4.3)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from torch import Tensor
 
 
 class Answers(NamedTuple):
-    """The best answer in each row, and the score of none."""
+    """The best answer in each row, and the score of having none."""
 
     score: Tensor
-    """[B], sum of both ends' scores; -inf in a row where no answer can be"""
+    """[B], sum of both ends' scores; -inf in a row where no answer is possible"""
     first: Tensor
-    """[B], its first place"""
+    """[B], its first position"""
     last: Tensor
-    """[B], its last place"""
+    """[B], its last position"""
     null: Tensor
-    """[B], sum of both scores of the place that means no answer"""
+    """[B], sum of both scores of the position that means no answer"""
 
     def of_question(self, threshold: float = 0.0) -> tuple[int, int, int] | None:
-        """Return row, first and last place of the answer; None: no answer.
+        """Return row, first and last position of the answer; None: no answer.
 
-        The rows are the windows of one question. No answer is the lowest score of any window; it wins where it exceeds
-        the best span by more than `threshold`.
+        The rows are the windows of one question. The score of no answer is the lowest of any window; it wins if it
+        exceeds the
+        best span by more than `threshold`.
         """
         row = int(self.score.argmax())
         if bool(self.null.min() - self.score[row] > threshold):
@@ -33,29 +34,29 @@ class Answers(NamedTuple):
 
 
 def best_spans(starts: Tensor, ends: Tensor, longest: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the score, first and last place [B] of the span with the highest starts[first] + ends[last].
+    """Return the score, first and last position [B] of the span with the highest starts[first] + ends[last].
 
-    Of equal ones it is that with the earlier end, then the shorter one. Linear in T, times `longest` where it is given.
+    Ties go to the earlier end, then to the shorter span. Linear in T, times `longest` if given.
 
     Args:
-        starts: [B, T], -inf where no span begins.
+        starts: [B, T], -inf where no span starts.
         ends: [B, T], -inf where none ends.
-        longest: most places of a span; None: any number.
+        longest: maximum positions of a span; None: no limit.
 
     Example:
         >>> starts, ends = torch.tensor([[1.0, 5.0, 2.0]]), torch.tensor([[9.0, 0.0, 3.0]])
-        >>> [int(found) for found in best_spans(starts, ends)], [int(found) for found in best_spans(starts, ends, 1)]
+        >>> [int(part) for part in best_spans(starts, ends)], [int(part) for part in best_spans(starts, ends, 1)]
         ([10, 0, 0], [10, 0, 0])
     """
     columns = starts.shape[1]
-    places = torch.arange(columns, device=starts.device)
+    positions = torch.arange(columns, device=starts.device)
     if longest is None or longest >= columns:
         highest, first = starts.cummax(1)
     else:
-        highest, first = starts, places.expand_as(starts)
+        highest, first = starts, positions.expand_as(starts)
         for length in range(1, longest):
-            earlier = starts.roll(length, dims=1).masked_fill(places < length, -torch.inf)
-            first = torch.where(earlier > highest, places - length, first)
+            earlier = starts.roll(length, dims=1).masked_fill(positions < length, -torch.inf)
+            first = torch.where(earlier > highest, positions - length, first)
             highest = torch.maximum(highest, earlier)
     last = (highest + ends).argmax(1, keepdim=True)
     return (highest + ends).gather(1, last)[:, 0], first.gather(1, last)[:, 0], last[:, 0]
@@ -66,9 +67,9 @@ def read_answers(scores: Tensor, allowed: Tensor, null: Tensor, longest: int | N
 
     Args:
         scores: [B, T, 2] of the head span.
-        allowed: [B, T] bool, places where an answer may begin or end; the null place counts as none of them.
-        null: [B], the place that means no answer, [CLS].
-        longest: most tokens of an answer; None: any number.
+        allowed: [B, T] bool, positions where an answer may start or end; the null position does not count.
+        null: [B], the position that means no answer, [CLS].
+        longest: maximum tokens of an answer; None: no limit.
     """
     rows = torch.arange(len(scores), device=scores.device)
     text = allowed.index_put((rows, null), torch.tensor(False, device=scores.device))

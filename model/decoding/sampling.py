@@ -1,4 +1,4 @@
-"""The next token, drawn from scores: temperature, top-k, nucleus, and draws that depend on seed, row and step alone."""
+"""Sample the next token: temperature, top-k, nucleus, and draws that depend only on seed, row and step."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, 
     Args:
         scores: logits [B, vocabulary], divided by the temperature first.
         temperature: above 0.
-        top_k: tokens that stay, the most probable ones (arXiv 1805.04833); of equal ones the lower ids. None: all.
-        top_p: mass of the nucleus (arXiv 1904.09751): of what `top_k` left, the fewest most probable tokens stay whose
-            sum reaches it. None: all.
+        top_k: number of most probable tokens to keep (arXiv 1805.04833); ties keep the lower ids. None: all.
+        top_p: mass of the nucleus (arXiv 1904.09751): of the tokens left by `top_k`, keep the fewest most probable ones
+            whose sum reaches it. None: all.
 
     Example:
         >>> scores = torch.tensor([[4.0, 1.0, 2.0, 1.0]]).log()
@@ -37,7 +37,7 @@ def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, 
 
 
 def draw(distribution: Tensor, numbers: Sequence[float] | Tensor) -> Tensor:
-    """Return a token [B] for each row of a distribution [B, vocabulary], by inversion of numbers in [0, 1).
+    """Sample a token [B] from each row of a distribution [B, vocabulary], by inversion of numbers in [0, 1).
 
     Example:
         >>> draw(torch.tensor([[0.5, 0.0, 0.5]] * 3), [0.0, 0.49, 0.5]).tolist()
@@ -49,6 +49,6 @@ def draw(distribution: Tensor, numbers: Sequence[float] | Tensor) -> Tensor:
 
 
 def uniform(seed: int, row: int, step: int) -> float:
-    """Return a number in [0, 1), a multiple of 2^-48, that depends on the three integers alone."""
-    place = struct.pack("<3Q", *(part % 2**64 for part in (seed, row, step)))
-    return int.from_bytes(hashlib.blake2b(place, digest_size=6, person=b"generate").digest(), "little") / 2.0**48
+    """Return a number in [0, 1), a multiple of 2^-48, that depends only on the three integers."""
+    key = struct.pack("<3Q", *(part % 2**64 for part in (seed, row, step)))
+    return int.from_bytes(hashlib.blake2b(key, digest_size=6, person=b"generate").digest(), "little") / 2.0**48

@@ -1,4 +1,4 @@
-"""The best sequence of tags under rules about neighbours, by dynamic programming."""
+"""Viterbi decoding: the best tag sequence under rules about neighboring tags."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from clozeline.model.loss import IGNORED
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return scores of first tags [C] and of transitions [C, C], 0 or -inf, that keep BIO well formed.
 
-    I-X comes after B-X or I-X alone, and never first; everything else is free.
+    I-X comes after B-X or I-X only, and never first; everything else is allowed.
 
     Args:
-        labels: names of the tags in their order, such as O, B-PER, I-PER.
+        labels: names of the tags in order, such as O, B-PER, I-PER.
 
     Raises:
         ConfigurationError: a name I-X without its B-X.
@@ -42,10 +42,9 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> Tensor:
-    """Return the tags [B, T] with the highest sum of scores, -100 after the end of a row.
+    """Return the tags [B, T] with the highest sum of scores, -100 after the end of a row; linear in T.
 
-    Of equal sums it is the one whose last tag has the lower number; where those are equal, the last but one, and so on.
-    The work is linear in T.
+    Ties go to the sequence whose last tag has the lower index, then the last but one, and so on.
 
     Args:
         scores: [B, T, C].
@@ -55,12 +54,14 @@ def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> 
     """
     rows, columns, classes = scores.shape
     itself = torch.arange(classes, device=scores.device).expand(rows, -1)
+    # forward: best sum [B, C] of sequences that end with each tag; rows that have ended keep theirs
     best, pointers = first + scores[:, 0], []
-    for place in range(1, columns):
+    for position in range(1, columns):
         reached, pointer = (best[:, :, None] + between).max(1)
-        inside = (lengths > place)[:, None]
-        best = torch.where(inside, reached + scores[:, place], best)
+        inside = (lengths > position)[:, None]
+        best = torch.where(inside, reached + scores[:, position], best)
         pointers.append(torch.where(inside, pointer, itself))
+    # backward: follow the pointers [B, C] from the best last tag
     tags = [best.argmax(-1)]
     for pointer in reversed(pointers):
         tags.append(pointer.gather(1, tags[-1][:, None])[:, 0])

@@ -1,4 +1,4 @@
-"""Families: how stacks are put together. One file each, chosen by `model.family`."""
+"""Model families: how stacks are combined. One file each, chosen by `model.family`."""
 
 from clozeline.model.families._family import Family, View
 

@@ -1,4 +1,4 @@
-"""Families: how stacks are put together. One file each, chosen by `model.family`."""
+"""The interface of model families: how stacks are combined into hidden states for the heads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from clozeline.model.heads import Head
 from clozeline.model.layers.cache import Cache
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-"""Shapes of batches, as shards declare them: one bidirectional row, one causal row, or a row and its target."""
+"""Shapes of batches, as shards declare them: a bidirectional row, a causal row, or a row and its target."""
 
 
 class View(NamedTuple):
-    """Hidden states that a head reads, and the batch that they come from."""
+    """The hidden states that a head reads, and the batch they were computed from."""
 
     hidden: Tensor
     """hidden states [B, T, dim]"""
@@ -31,27 +31,26 @@ class Family(nn.Module, ABC):
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     architecture: ClassVar[Architecture]
-    """Data that it can be trained on. Several families may share one; its name decides nothing."""
+    """Type of data that it can be trained on. Several families may share one."""
     needs: ClassVar[frozenset[str]]
-    """Tensors it reads from a batch."""
+    """Tensors that it reads from a batch."""
     optional: ClassVar[frozenset[str]] = frozenset()
-    """Tensors that it reads where a batch holds them, whatever the configuration, besides those that every family of
-    its architecture reads."""
+    """Tensors that it reads if a batch holds them, in addition to those of every family of its architecture."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
-    """Targets whose heads read a generator. The other heads read rows in which its tokens are at the labelled places.
+    """Targets whose heads read a generator; the other heads read rows in which its tokens replace the labeled ones.
     Empty: there is no generator."""
     reads_characters: ClassVar[bool] = False
-    """True: tokens enter as characters, so that the model is built with their token_bytes."""
+    """Tokens enter as characters, so that the model is built with the bytes of each token."""
     compiled: ClassVar[bool] = True
-    """Each layer is one graph for rows of any length. False: a recurrence would be one for each length."""
+    """Each layer compiles to one graph for rows of any length. False: a recurrence needs one for each length."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
     config: ModelConfig
-    """Sizes of the stack that `forward` reads."""
+    """Configuration of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False
     """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
     layered: ClassVar[bool] = False
-    """The last of `layer_states` is what all heads read, so that a head may read a mix of them instead."""
+    """The last of `layer_states` is what all heads read, so that a head may read a mix of all layers instead."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
@@ -60,11 +59,6 @@ class Family(nn.Module, ABC):
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
 
     def refuse_unsupported(self, tensors: Mapping[str, Tensor]) -> None:
-        """Refuse rows that this family would misread.
-
-        Raises:
-            BatchError: the message names the tensor.
-        """
         for name, expected in self.unsupported.items():
             if name in tensors:
                 raise BatchError(f"batch: {name}: {expected}")
@@ -77,7 +71,7 @@ class Family(nn.Module, ABC):
     def parts(
         cls, config: ModelConfig, tensors: Mapping[str, Tensor]
     ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
-        """Return the models of which a trained one consists, by name, with their parameters; empty: it is one model."""
+        """Return the separate models in a trained one, by name, with their parameters; empty: it is one model."""
         return {}
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
@@ -85,33 +79,25 @@ class Family(nn.Module, ABC):
         return dict.fromkeys(heads, View(self(tensors), tensors))
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of the rows' tokens: of the embeddings, then of every layer.
-
-        Raises:
-            ConfigurationError: the family's layers have no such states.
-        """
+        """Return the states [B, T, dim] of the embeddings, then of every layer."""
         raise ConfigurationError(
             f"model.family: expected a family whose layers have states of all tokens, got {type(self).__name__}"
         )
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache.
-
-        Raises:
-            ConfigurationError: the family has no causal stack.
-        """
+        """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache."""
         raise ConfigurationError(
             f"model.family: generation needs a family with a causal stack, got {type(self).__name__}; "
             "train a decoder or an encoder_decoder"
         )
 
     def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
-        """Take the UTF-8 of each token; a family that does not read characters needs none."""
+        """Receive the UTF-8 bytes of each token; only families that read characters need them."""
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward, heads excluded."""
+        """Return the FLOPs of one row's forward pass, without heads."""
 
     def label_flops(self, tokens: int) -> float:
-        """Return the operations that each labelled place adds to `flops`, for a row of `tokens`."""
+        """Return the FLOPs that each labeled position adds to `flops`, for a row of `tokens`."""
         return 0.0

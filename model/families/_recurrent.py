@@ -1,4 +1,4 @@
-"""Keys that families without attention share, and the rows that they cannot read."""
+"""Configuration of the families without attention, and the rows that they cannot read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PARTS: Final = dict.fromkeys(
     "expected rows of one text, which a recurrent family reads from end to end; corrupt with `grouping: document`, or "
     "`cross_documents: true` and no prefix",
 )
-"""Tensors of rows whose parts are read apart: documents that do not see each other, or a prefix."""
+"""Tensors of rows whose parts are read separately: packed documents, or a prefix."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RecurrentOptions(ModelConfig):
-    """Keys of a family without attention; those of attention must keep their defaults."""
+    """Configuration of a family without attention; the keys of attention must keep their defaults."""
 
     READS: ClassVar[frozenset[str]]
     """Keys of every model that the family reads, besides its sizes."""
@@ -31,17 +31,17 @@ class RecurrentOptions(ModelConfig):
     """Heads that read its states."""
 
     attention_heads: Width = 1
-    """Not read: there is no attention."""
+    """Not used: there is no attention."""
     ffn_dim: Width = 1
-    """Not read: there is no feed-forward block."""
+    """Not used: there is no feed-forward block."""
     position: PositionConfig = PositionConfig(kind="none")
-    """Not read: the order of tokens is in the recurrence, and rows may have any length."""
+    """Not used: the recurrence knows the order of tokens, and rows may have any length."""
     cell_dim: Width
     """Width of the cells."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unread := [key for key in _changed(self) if key not in _READ | self.READS]:
+        if unread := [key for key in _non_default_keys(self) if key not in _READ | self.READS]:
             raise ValueError(f"{unread[0]}: the family {self.family} does not read this key; leave it out")
         if unfit := sorted(self.heads.keys() - self.HEADS):
             raise ValueError(
@@ -49,17 +49,16 @@ class RecurrentOptions(ModelConfig):
             )
 
 
-def _changed(config: RecurrentOptions) -> Iterator[str]:
-    """Yield the keys of every model, dotted, whose values are not the defaults."""
+def _non_default_keys(config: RecurrentOptions) -> Iterator[str]:
     inherited = {field.name for field in dataclasses.fields(ModelConfig)}
     for field in dataclasses.fields(config):
         if field.name in inherited and field.default is not dataclasses.MISSING:
-            yield from _differing(getattr(config, field.name), field.default, field.name)
+            yield from _changed_keys(getattr(config, field.name), field.default, field.name)
 
 
-def _differing(value: Any, default: Any, name: str) -> Iterator[str]:
+def _changed_keys(value: Any, default: Any, name: str) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
         for part in dataclasses.fields(value):
-            yield from _differing(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
+            yield from _changed_keys(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
     elif value != default:
         yield name

@@ -21,9 +21,10 @@ from clozeline.model.layers.variational_dropout import drop_features, drop_words
 
 
 class AwdLstm(Family):
-    """Layers of LSTM from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
+    """LSTM layers from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
 
-    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers, and the head drops
+    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers, and the head
+    applies
     `dropout.output`, each with one mask for all tokens of a row. Padding is on the right.
     """
 
@@ -35,13 +36,13 @@ class AwdLstm(Family):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RecurrentOptions):
-        """Keys of an AWD-LSTM."""
+        """Configuration of an AWD-LSTM."""
 
         READS: ClassVar = frozenset({"tied", "dropout.embedding", "dropout.hidden", "dropout.output"})
         HEADS: ClassVar = frozenset({"regularised_lm"})
 
         word_dropout: Probability = 0.0
-        """Dropout of whole words of the embedding, at all their places in a batch (arXiv 1512.05287)."""
+        """Dropout of entire words of the embedding, at all their positions in a batch (arXiv 1512.05287)."""
         weight_dropout: Probability = 0.0
         """Dropout of entries of the recurrent matrices, the same ones at all tokens of a batch."""
 
@@ -57,13 +58,12 @@ class AwdLstm(Family):
         self._token_flops = matrix_flops(self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim]."""
         self.refuse_unsupported(tensors)
         hidden, _ = self._read(tensors["input_ids"], None)
         return hidden
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens given; a row's padding does not change what follows it."""
+        """Return hidden states [B, n, dim] of the given tokens; padding of a row does not change what follows it."""
         if cache is None:
             return self.forward(tensors)
         self.refuse_unsupported(tensors)
@@ -71,22 +71,22 @@ class AwdLstm(Family):
         if states is not None:
             hidden, states = self._read(ids, states)
         else:
-            found = []
-            for place in range(ids.shape[1]):
-                state, following = self._read(ids[:, place : place + 1], states)
-                real = (place < tensors["lengths"])[:, None]
+            # prompts of different lengths: rows keep their state at padding
+            outputs = []
+            for position in range(ids.shape[1]):
+                state, following = self._read(ids[:, position : position + 1], states)
+                real = (position < tensors["lengths"])[:, None]
                 states = following if states is None else _select_states(real, following, states)
-                found.append(state)
-            hidden = torch.cat(found, dim=1)
+                outputs.append(state)
+            hidden = torch.cat(outputs, dim=1)
         cache.remember(self, states)
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return tokens * self._token_flops
 
     def _read(self, ids: Tensor, states: list[State] | None) -> tuple[Tensor, list[State]]:
-        """Return the states of the last layer, and what every layer hands to the next token."""
+        """Return the states of the last layer [B, T, dim], and the state of every layer after the last token."""
         config, following = self.config, []
         x = drop_words(self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training)
         x = drop_features(x, config.dropout.embedding, self.training)
@@ -99,7 +99,7 @@ class AwdLstm(Family):
 
 
 def _select_states(real: Tensor, new: list[State], old: list[State]) -> list[State]:
-    """Return the new states of rows that have a token here, the old ones of the others."""
+    """Return the new states of rows that have a token here, and the old ones of the others."""
     return [
         (torch.where(real, output, before), torch.where(real, cell, kept))
         for (output, cell), (before, kept) in zip(new, old, strict=True)

@@ -1,4 +1,4 @@
-"""One causal stack: GPT-2, Llama (arXiv 2302.13971) and their kin."""
+"""A causal stack: GPT-2, Llama (arXiv 2302.13971) and similar models."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from clozeline.model.layers.stack import Stack, layer_states
 class Decoder(Family):
     """A causal stack: every token sees itself and the tokens before it.
 
-    Padding is on the right, where no token looks; with `left_padding` [B] and `lengths`, as many places are on the
-    left. With `document_ids`, packed documents of a row do not see each other; the first `prefix_length` places of a
-    row see each other in both directions (prefix LM, arXiv 1910.10683).
+    Padding is on the right, where no token looks, or on the left as `left_padding` [B] and `lengths` say. With
+    `document_ids`, packed documents of a row do not see each other; the first `prefix_length` positions of a row see
+    each
+    other in both directions (prefix LM, arXiv 1910.10683).
     """
 
     architecture: ClassVar = "decoder"
@@ -37,22 +38,16 @@ class Decoder(Family):
         self.stack = Stack(config, config.layers, causal=True)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim]."""
         return self.decode(tensors, None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens given.
-
-        Raises:
-            BatchError: rows that a cache continues are padded on the left.
-        """
         if cache is not None and "left_padding" in tensors:
-            raise BatchError("left_padding: prompts of a continuation are padded on the right, each has its own places")
+            raise BatchError("left_padding: expected prompts of a continuation padded on the right, got left padding")
         vectors = self.tokens(tensors["input_ids"])
         prefix = tensors.get("prefix_length")
         if prefix is not None:
             prefix = prefix.to(vectors.device)
-        hidden: Tensor = self.stack(
+        return self.stack(
             vectors,
             tensors["position_ids"],
             tensors.get("type_ids"),
@@ -61,12 +56,9 @@ class Decoder(Family):
             cache=cache,
             documents=batch_documents(tensors),
         )
-        return hidden
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of the embeddings and of every layer."""
         return layer_states(self.stack, lambda: self(tensors))
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return stack_flops(self.config, tokens, causal=True)

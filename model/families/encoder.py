@@ -1,4 +1,4 @@
-"""One bidirectional stack: BERT (arXiv 1810.04805) and its kin."""
+"""A bidirectional stack: BERT (arXiv 1810.04805) and similar models."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from clozeline.model.layers.masks import batch_padding, pair_mask
 from clozeline.model.layers.stack import Stack, layer_states
 
 MODE_TYPES = 6
-"""Segment types that tell UniLM's modes apart; a smaller table holds the segments alone."""
+"""Segment types that distinguish UniLM's modes; a smaller table holds the segments alone."""
 
 
 class Encoder(Family):
-    """A bidirectional stack: every token sees its whole row, or with `document_ids` its document.
+    """A bidirectional stack: every token sees its entire row, or with `document_ids` its document.
 
-    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids` tell modes and
-    segments apart, and a table of fewer than 6 segment types reads `segment_ids` instead, where there are any. With
-    `left_padding` [B], a row's tokens begin after as many places of padding. With `languages`, each token has its
-    language's vector added (XLM, arXiv 1901.07291).
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids` distinguish modes and
+    segments, and a table of fewer than 6 segment types reads `segment_ids` instead, if there are any. Rows may be
+    padded on
+    the left by `left_padding` [B]. With `languages`, the vector of its language is added to each token (XLM, arXiv
+    1901.07291).
     """
 
     architecture: ClassVar = "encoder"
@@ -40,7 +41,6 @@ class Encoder(Family):
         self.stack = Stack(config, config.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim]."""
         return self.read(self.stack, self.tokens(tensors["input_ids"]), tensors)
 
     def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -52,13 +52,10 @@ class Encoder(Family):
             vectors = vectors + self.languages(tensors["languages"])
         pairs = pair_mask(tensors) if "attention" in tensors else None
         documents = batch_documents(tensors)
-        hidden: Tensor = stack(vectors, tensors["position_ids"], types, padding, pairs=pairs, documents=documents)
-        return hidden
+        return stack(vectors, tensors["position_ids"], types, padding, pairs=pairs, documents=documents)
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of the embeddings and of every layer."""
         return layer_states(self.stack, lambda: self(tensors))
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return stack_flops(self.config, tokens)

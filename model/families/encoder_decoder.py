@@ -1,4 +1,4 @@
-"""A bidirectional stack read by a causal one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461) and their kin."""
+"""A bidirectional stack read by a causal one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461) and similar models."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from clozeline.model.layers.stack import Stack, layer_states
 
 
 class EncoderDecoder(Family):
-    """Two stacks that share the token table; with `share.stacks` they share their layers, too.
+    """Two stacks that share the token table and, with `share.stacks`, their layers.
 
-    With `connector` the decoder attends to the encoder's states as that maps them, and may have another width.
-
-    With `left_padding` [B], the tokens of an encoder's row begin after as many places of padding. With `document_ids`
-    and `decoder_document_ids`, a place sees its own document alone, in its own row and in the other.
+    With `connector` the decoder attends to projected encoder states, and may have another width. The encoder's rows may
+    be
+    padded on the left by `left_padding` [B]. With `document_ids` and `decoder_document_ids`, a position sees only its
+    own
+    document, in both rows.
     """
 
     architecture: ClassVar = "encoder_decoder"
@@ -43,16 +44,16 @@ class EncoderDecoder(Family):
             self.decoder.share(self.encoder)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states of the decoder [B, Td, dim]."""
         ids, target_ids = tensors["input_ids"], tensors["decoder_input_ids"]
-        both = self.tokens(torch.cat((ids, target_ids), dim=1))  # each look-up has a gradient as large as the table
+        both = self.tokens(
+            torch.cat((ids, target_ids), dim=1)
+        )  # one look-up: each has a gradient as large as the table
         vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
         return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the decoder's tokens given; a cache keeps the encoder's states, too."""
         if cache is None:
-            return self(tensors)  # type: ignore[no-any-return]
+            return self(tensors)
         source, visible = cache.once(self, lambda: self._encode(tensors, self.tokens(tensors["input_ids"])))
         return self._decode(tensors, self.tokens(tensors["decoder_input_ids"]), source, visible, cache)
 
@@ -61,13 +62,11 @@ class EncoderDecoder(Family):
         return layer_states(self.encoder, lambda: self._states(tensors, self.tokens(tensors["input_ids"])))
 
     def _states(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> Tensor:
-        """Return the encoder's states [B, S, dim]."""
         padding, types, documents = batch_padding(tensors), tensors.get("type_ids"), batch_documents(tensors)
-        states: Tensor = self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents)
-        return states
+        return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents)
 
     def _encode(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return what the decoder attends to, and the places of it that are tokens."""
+        """Return the states [B, S, dim] that the decoder attends to, and the mask of their tokens."""
         states = self._states(tensors, vectors)
         return states if self.connector is None else self.connector(states), batch_padding(tensors)
 
@@ -83,19 +82,16 @@ class EncoderDecoder(Family):
         if documents is not None:
             pairs, across = document_mask(documents), document_mask(documents, tensors["document_ids"])
             visible = across if visible is None else across & visible
-        if visible is not None:  # an adapter may have put places before those of the rows
+        if visible is not None:  # a prompt adapter adds positions before those of the rows
             visible = F.pad(visible, (source.shape[1] - visible.shape[-1], 0), value=True)
-        hidden: Tensor = self.decoder(
+        return self.decoder(
             vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
         )
-        return hidden
 
     def sizes(self, target: str) -> ModelConfig:
-        """Return the configuration of the stack that heads of a target read."""
         return self.config.decoder
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one pair's forward: encoder row and decoder row."""
         source = stack_flops(self.config, tokens)
         if self.connector is not None:
             source += tokens * matrix_flops(self.connector)

@@ -1,4 +1,4 @@
-"""MobileBERT (arXiv 2004.02984): a deep and thin encoder of bottlenecks, on trigrams of a narrow token table."""
+"""MobileBERT (arXiv 2004.02984): a deep, thin encoder of bottleneck layers over trigrams of a narrow token table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from clozeline.model.layers.trigram import neighbor_mask, trigrams
 
 
 class MobileBert(Family):
-    """A bidirectional stack: every token sees its whole row, or with `document_ids` its document."""
+    """A bidirectional stack: every token sees its entire row, or with `document_ids` its document."""
 
     Options: ClassVar = BottleneckConfig
     architecture: ClassVar = "encoder"
     layered: ClassVar = True
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
     unsupported: ClassVar = {
-        "attention": "the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
+        "attention": "the family mobilebert reads both neighbors of a token, so that it cannot read rows in several "
         "modes of attention; take another family, or an objective with attention: bidirectional"
     }
 
@@ -38,15 +38,9 @@ class MobileBert(Family):
         self._token_flops = matrix_flops(self.embeddings.project, self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim] of the last layer."""
         return self.layer_states(tensors)[-1]
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of the embeddings and of every layer.
-
-        Raises:
-            BatchError: rows are to be read in one direction, and the embeddings have read both already.
-        """
         self.refuse_unsupported(tensors)
         documents, padding = tensors.get("document_ids"), batch_padding(tensors)
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbor_mask(padding, documents))
@@ -58,13 +52,12 @@ class MobileBert(Family):
         return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         wide = self.config.attention_heads * self.config.head_width
         return tokens * (self._token_flops + self.config.layers * 4.0 * wide * tokens)
 
 
 class TrigramEmbeddings(nn.Module):
-    """Everything between trigrams and the first layer: a change of width, places, segment types, norm, dropout."""
+    """Everything between trigrams and the first layer: projection, positions, segment types, norm, dropout."""
 
     def __init__(self, config: BottleneckConfig) -> None:
         super().__init__()
@@ -75,9 +68,8 @@ class TrigramEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.dropout.embedding)
 
     def forward(self, vectors: Tensor, positions: Tensor, types: Tensor | None) -> Tensor:
-        """Return [B, T, dim] from trigrams [B, T, 3 x emb_dim], place ids [B, T] and type ids [B, T] (None: 0)."""
+        """Return [B, T, dim] from trigrams [B, T, 3 x emb_dim], position ids and type ids (None: all 0) [B, T]."""
         x = self.project(vectors) + self.position.embed(positions)
         if self.types is not None:
             x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)
-        out: Tensor = self.dropout(self.norm(x))
-        return out
+        return self.dropout(self.norm(x))

@@ -1,4 +1,4 @@
-"""A generator and a discriminator in one run: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
+"""A generator and a discriminator trained together: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SHARED = (
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class GeneratorConfig:
-    """Sizes of a generator; everything else is as in the discriminator."""
+    """Sizes of the generator; everything else is as in the discriminator."""
 
     layers: Depth
     """Layers of the stack."""
     dim: Width
-    """Width of the residual stream; another one than that of the embeddings adds a projection between them."""
+    """Width of the residual stream; another width than that of the embeddings adds a projection between them."""
     attention_heads: Width
     """Heads of each attention, a divisor of dim."""
     ffn_dim: Width
@@ -44,11 +44,13 @@ class GeneratorConfig:
 
 
 class ReplacedTokens(Encoder):
-    """An encoder that reads rows in which a second, smaller encoder has replaced the labelled tokens.
+    """An encoder that reads rows in which a second, smaller encoder has replaced the labeled tokens.
 
     The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn from its
-    distribution are then put in the places of all labels, and every other head reads the discriminator's states of that
-    row. No gradient goes through the draw. A batch without `sample_words` is read by both as it is.
+    distribution
+    then replace the tokens at all labels, and every other head reads the discriminator's states of that row. No
+    gradient
+    goes through the draw. A batch without `sample_words` is read by both as it is.
 
     Example (labels 1 chef, 4 meal; drawn chef, lunch):
         input          [CLS] [MASK] cooked the [MASK] [SEP]
@@ -61,14 +63,14 @@ class ReplacedTokens(Encoder):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(ModelConfig):
-        """A discriminator, and the generator before it."""
+        """Configuration of the discriminator and of its generator."""
 
         generator: GeneratorConfig
         """The generator's sizes."""
         embedding_sharing: Literal["all", "disentangled"] = "all"
-        """all: one set of token, place and type embeddings and their norm (ELECTRA); relative places belong to each
-        stack. disentangled: the discriminator adds a table of its own to the generator's token embeddings, to which it
-        gives no gradient; the rest is not shared (DeBERTa-v3, arXiv 2111.09543)."""
+        """all: both share token, position and type embeddings and their norm (ELECTRA), but not relative positions.
+        disentangled: the discriminator adds its own table to the generator's token embeddings, to which it gives no
+        gradient; nothing else is shared (DeBERTa-v3, arXiv 2111.09543)."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -103,21 +105,21 @@ class ReplacedTokens(Encoder):
             self.difference = _Difference(rows, config.embedding_width)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the discriminator's hidden states [B, T, dim]."""
         vectors = self.tokens(tensors["input_ids"])
         if self.difference is not None:
             vectors = vectors.detach() + self.difference(tensors["input_ids"])
         return self.read(self.stack, vectors, tensors)
 
     def sizes(self, target: str) -> ModelConfig:
-        """Return the configuration of the stack that heads of a target read."""
         return self.generator_sizes if target in self.generator_targets else self.config
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
         generated = View(self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors)
         (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
-        seen = {**tensors, "input_ids": _replaced(generated, heads[name])} if "sample_words" in tensors else tensors
+        seen = (
+            {**tensors, "input_ids": _replace_tokens(generated, heads[name])} if "sample_words" in tensors else tensors
+        )
         return {**dict.fromkeys(heads, View(self(seen), seen)), name: generated}
 
     @classmethod
@@ -139,7 +141,6 @@ class ReplacedTokens(Encoder):
         }
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward through both stacks; `target_tokens` is 0."""
         return super().flops(tokens, target_tokens) + stack_flops(self.generator_sizes, tokens)
 
 
@@ -159,24 +160,22 @@ def _encoder(
 
 
 class _Difference(nn.Module):
-    """A table that begins at zero, to be added to another one."""
+    """A table that starts at zero and is added to another one."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(rows, width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the table."""
         return {"weight": constant(0.0)}
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return rows of the table: ids [B, T] to [B, T, width]."""
         return F.embedding(ids, self.weight)
 
 
 @torch.no_grad()
-def _replaced(generated: View, head: Head) -> Tensor:
-    """Return input ids [B, T] with a token drawn from the generator at the place of each label.
+def _replace_tokens(generated: View, head: Head) -> Tensor:
+    """Return input ids [B, T] with a token drawn from the generator at the position of each label.
 
     `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction that is exact in
     fp32, at which the sum of the probabilities, in the order of their ids, is cut.

@@ -1,4 +1,4 @@
-"""Two streams of states, of which one does not know the token it predicts: XLNet (arXiv 1906.08237)."""
+"""XLNet (arXiv 1906.08237): two streams of states, one of which does not know the token it predicts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from clozeline.model.parameters.initial_values import Draw
 
 
 class XLNet(Family):
-    """A bidirectional stack whose attention knows distances and segments instead of places.
+    """A bidirectional stack whose attention uses distances and segments instead of positions.
 
-    `rank` [B, T] is the order of prediction, 0 for context. A place of the content stream reads places of its own rank
-    and of lower ones. The query stream has the predicted places alone: it begins as a learnt vector instead of the
-    token, and reads the content of lower ranks. Both have the same weights, so they are one matrix of states, of which
-    the first T are also keys and values. Without `rank`, every token sees its row. Memories of former rows are not
-    built.
+    `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads positions of its own
+    rank
+    and of lower ones. The query stream has only the predicted positions: it starts from a learned vector instead of the
+    token, and reads the content of lower ranks. Both use the same weights, so they are one matrix of states, of which
+    the
+    first T are also keys and values. Without `rank`, every token sees its row. Segment-level recurrence is not
+    implemented.
     """
 
     architecture: ClassVar = "encoder"
@@ -49,52 +51,52 @@ class XLNet(Family):
         self.dropout = nn.Dropout(config.dropout.output)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim]: of the query stream at predicted places, of the content elsewhere."""
+        """Return hidden states [B, T, dim]: of the query stream at predicted positions, else of the content stream."""
         ids = tensors["input_ids"]
         rows, columns = ids.shape
         rank, predicted = _order(tensors)
+        # content [B, T, dim] and queries [B, P, dim] in one matrix, [B, T + P, dim]
         unknown = self.unknown.expand(*predicted.shape, -1)
-        places = torch.cat((torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1)
+        positions = torch.cat((torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1)
         vectors = self.tokens(ids)
         x = torch.cat((vectors, unknown.to(vectors.dtype)), dim=1)
-        x = self.embeddings(x, Position(), places, None)
-        plan = self._plan(tensors, rank, places)
+        x = self.embeddings(x, Position(), positions, None)
+        plan = self._plan(tensors, rank, positions)
         for layer in self.layers:
             x = layer(x, plan)
         x = self.dropout(self.norm(x))
+        # at predicted positions take the state of their query
         slots = (rank - 1).clamp(min=0)[..., None].expand(-1, -1, x.shape[-1])
         return torch.where((rank > 0)[..., None], x[:, columns:].gather(1, slots), x[:, :columns])
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the learnt vector of the query stream."""
         return {"unknown": usual}
 
-    def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, places: Tensor) -> RelativePlan:
-        """Return the plan of attention, given the place [B, Tq] of each query."""
+    def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, positions: Tensor) -> RelativePlan:
+        """Return the plan of attention, from the position [B, Tq] of each query."""
         columns, device = rank.shape[1], rank.device
         types = tensors.get("type_ids", torch.zeros_like(rank))
-        visible = rank_mask(rank, places.shape[1] - columns)
+        visible = rank_mask(rank, positions.shape[1] - columns)
         padding = batch_padding(tensors)
         if padding is not None:
             visible = visible & padding
         if (pairs := pair_mask(tensors)) is not None:
-            visible = visible & pairs.gather(2, places[:, None, :, None].expand(-1, -1, -1, columns))
+            visible = visible & pairs.gather(2, positions[:, None, :, None].expand(-1, -1, -1, columns))
         return RelativePlan(
             self.wave_dropout(distance_waves(columns, self.config.dim, device)),
-            wave_index(places, columns),
-            (types.gather(1, places)[:, :, None] != types[:, None, :])[:, None],
+            wave_index(positions, columns),
+            (types.gather(1, positions)[:, :, None] != types[:, None, :])[:, None],
             visible,
         )
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the floating-point operations of one row's forward without predicted places."""
         config, waves = self.config, 2 * tokens - 1
         wide = config.attention_heads * config.head_width
         positions = 2 * waves * wide * config.dim + tokens * 2 * wide * (waves + 2)
         return config.layers * (layer_flops(config, tokens, tokens) + positions)
 
     def label_flops(self, tokens: int) -> float:
-        """Return what the query of a predicted place adds: neither keys, values nor waves."""
+        """Return what the query of a predicted position adds: neither keys, values nor waves."""
         config = self.config
         wide = config.attention_heads * config.head_width
         scores = 2 * wide * (2 * tokens - 1 + 2) - 4 * config.dim * wide
@@ -102,7 +104,7 @@ class XLNet(Family):
 
 
 def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return ranks [B, T] and predicted places [B, 1 or more]; without an order, one query that nothing reads."""
+    """Return ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that nothing reads."""
     if "rank" not in tensors:
         rank = torch.zeros_like(tensors["input_ids"], dtype=torch.int64)
         return rank, rank[:, :1]
@@ -111,8 +113,8 @@ def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _refuse_unread(config: ModelConfig) -> None:
-    """Refuse keys that relative attention does not read."""
-    for key, given, expected in (
+    """Refuse configurations with keys that relative attention does not read."""
+    for key, actual, expected in (
         ("position.kind", config.position.kind, "sinusoidal"),
         ("type_vocab_size", config.type_vocab_size, 0),
         ("kv_heads", config.key_value_heads, config.attention_heads),
@@ -123,5 +125,7 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("local", config.local, None),
         ("languages", config.languages, 0),
     ):
-        if given != expected:
-            raise ConfigurationError(f"model.{key}: expected {expected!r} in the family {config.family}, got {given!r}")
+        if actual != expected:
+            raise ConfigurationError(
+                f"model.{key}: expected {expected!r} in the family {config.family}, got {actual!r}"
+            )

@@ -1,4 +1,4 @@
-"""Beam search: the best continuations among those that the best `width` rows of each length lead to."""
+"""Beam search: keep the best `width` rows at each length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH, EXPONENT = 4, 1.0
 
 
 def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
-    """Return what the sum of log-probabilities of n tokens is divided by: n ** a, or ((5 + n) / 6) ** a as in GNMT.
+    """Return the divisor of the summed log-probabilities of n tokens: n ** a, or ((5 + n) / 6) ** a as in GNMT.
 
     Example:
         >>> [round(length_penalty(n, 0.6, "gnmt"), 4) for n in (1, 10, 50)]
@@ -28,58 +28,63 @@ def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
     return float(base**exponent)
 
 
-def beam_search(reading: IncrementalDecoder, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
-    """Return the best continuations of each row, at most `width`, the best first (arXiv 1609.08144).
+def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
+    """Return the best continuations of each row, at most `width`, best first (arXiv 1609.08144).
 
     At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row that ends among the
-    `width` best joins the finished ones, with its sum divided by the length penalty. The search of a prompt is over
-    when it has `width` finished rows and no growing one can still beat the worst of them, whatever tokens come: a sum
-    only falls, and the divisor is at most that of the longest row.
+    `width` best joins the finished ones, with its sum divided by the length penalty. The search of a prompt stops once
+    it
+    has `width` finished rows and no growing one can still beat the worst of them: a sum only falls, and the divisor is
+    at
+    most that of the longest row.
 
     Args:
-        reading: the prompts, read.
-        rows: one a prompt, without new tokens.
+        decoder: that has read the prompts.
+        rows: one per prompt, without new tokens.
         rules: with `width` and length penalty; a repetition penalty multiplies log-probabilities.
     """
     width = rules.decoding.width or WIDTH
+    # every prompt starts with `width` rows, of which only the first has a sum above -inf
     growing = beams = [_Beams(rules, [row] + [replace(row, score=-math.inf) for _ in range(width - 1)]) for row in rows]
-    reading.select([number for number in range(len(beams)) for _ in range(width)])
+    decoder.select([number for number in range(len(beams)) for _ in range(width)])
     while True:
-        live = [row for one in growing for row in one.live]
-        scores = rules.adjust(reading.scores.log_softmax(-1), live)
+        live = [row for beam in growing for row in beam.live]
+        # sums [prompts, width * V] of all continuations by one token
+        scores = rules.adjust(decoder.scores.log_softmax(-1), live)
         sums = scores.double() + scores.new_tensor([row.score for row in live], dtype=torch.float64)[:, None]
         sums = sums.view(len(growing), -1)
-        refuse_dead_ends(sums.max(-1).values, [one.live[0] for one in growing])
-        for one, found in zip(growing, sums, strict=True):
-            one.grow(_best(found, width * (1 + max(1, len(rules.end_ids)))), scores.shape[1])
-        parents = [at * width + parent for at, one in enumerate(growing) if not one.done for parent in one.parents]
+        refuse_dead_ends(sums.max(-1).values, [beam.live[0] for beam in growing])
+        for beam, of_prompt in zip(growing, sums, strict=True):
+            beam.grow(_best(of_prompt, width * (1 + max(1, len(rules.end_ids)))), scores.shape[1])
+        # the cache follows the surviving rows; prompts that are done leave
+        parents = [at * width + parent for at, beam in enumerate(growing) if not beam.done for parent in beam.parents]
         if not parents:
-            return [one.finished for one in beams]
+            return [beam.finished for beam in beams]
         if len(parents) < len(live):
-            reading.select(parents)
+            decoder.select(parents)
         else:
-            reading.reorder(parents)
-        growing = [one for one in growing if not one.done]
-        reading.add([row.ids[-1] for one in growing for row in one.live])
+            decoder.reorder(parents)
+        growing = [beam for beam in growing if not beam.done]
+        decoder.add([row.ids[-1] for beam in growing for row in beam.live])
 
 
 @dataclass
 class _Beams:
-    """The rows of one prompt."""
+    """The rows of beam prompt."""
 
     rules: Rules
     live: list[Row]
-    """growing, the largest sum first; always `width`, so that some may have the sum -inf"""
+    """growing, largest sum first; always `width`, so that some may have the sum -inf"""
     parents: list[int] = field(default_factory=list)
-    """place that each had before it grew"""
+    """index that each had before it grew"""
     finished: list[Continuation] = field(default_factory=list)
-    """at most `width`, the best first"""
+    """at most `width`, best first"""
     done: bool = False
 
     def grow(self, candidates: Sequence[tuple[float, int]], vocabulary: int) -> None:
-        """Take the best candidates, (sum, place * V + token), the best first."""
+        """Take the best candidates, (sum, index * V + token), best first."""
         width = len(self.live)
-        grown: list[Row] = []
+        survivors: list[Row] = []
         parents: list[int] = []
         for rank, (score, index) in enumerate(candidates):
             parent, token = divmod(index, vocabulary)
@@ -88,21 +93,21 @@ class _Beams:
             stop = self.rules.stop_of(row, ids)
             if stop is not None and rank < width:
                 self._finish(ids, stop, score)
-            elif stop is None and len(grown) < width:
-                grown.append(replace(row, ids=ids, score=score))
+            elif stop is None and len(survivors) < width:
+                survivors.append(replace(row, ids=ids, score=score))
                 parents.append(parent)
-        self.done = not grown or self._unbeatable(grown[0])
-        spare = width - len(grown)
+        self.done = not survivors or self._is_done(survivors[0])
+        spare = width - len(survivors)
         if not self.done:
-            self.live = grown + [replace(grown[0], score=-math.inf)] * spare
+            self.live = survivors + [replace(survivors[0], score=-math.inf)] * spare
             self.parents = parents + parents[:1] * spare
 
     def _finish(self, ids: list[int], stop: Stop, score: float) -> None:
         score /= self._penalty(len(ids))
-        found = Continuation(ids[:-1] if stop == "end" else ids, stop, score)
-        self.finished = sorted([*self.finished, found], key=lambda one: -one.score)[: len(self.live)]
+        ended = Continuation(ids[:-1] if stop == "end" else ids, stop, score)
+        self.finished = sorted([*self.finished, ended], key=lambda row: -row.score)[: len(self.live)]
 
-    def _unbeatable(self, best: Row) -> bool:
+    def _is_done(self, best: Row) -> bool:
         """Return whether no row that grows from the best can beat the worst of enough finished ones."""
         longest = best.room if self._exponent > 0 else len(best.ids)
         enough = len(self.finished) == len(self.live)
@@ -118,8 +123,8 @@ class _Beams:
 
 
 def _best(sums: Tensor, count: int) -> list[tuple[float, int]]:
-    """Return the largest sums [N] above -inf with their places, the largest first; of equal ones the lower places."""
+    """Return the largest sums [N] above -inf with their indices, largest first; ties keep the lower indices."""
     least = sums.topk(min(count, len(sums))).values[-1]
-    places = ((sums >= least) & (sums > -torch.inf)).nonzero()[:, 0]
-    found = sorted(zip((-sums[places]).tolist(), places.tolist(), strict=True))
-    return [(-score, place) for score, place in found[:count]]
+    indices = ((sums >= least) & (sums > -torch.inf)).nonzero()[:, 0]
+    ordered = sorted(zip((-sums[indices]).tolist(), indices.tolist(), strict=True))
+    return [(-score, index) for score, index in ordered[:count]]

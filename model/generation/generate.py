@@ -1,4 +1,4 @@
-"""Continuation of prompts, token by token, by a decoder or an encoder-decoder."""
+"""Continue prompts token by token with a decoder or an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def generate(
     """Continue each prompt; a row's continuation does not depend on the other rows.
 
     Args:
-        model: in evaluation mode, with a head for next tokens.
-        prompts: token ids, one list a row, of any lengths; of an encoder_decoder the inputs of the encoder.
-        decoding: choice of tokens, and their number; of a beam search the best continuation is returned.
+        model: in evaluation mode, with a next-token head.
+        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of the encoder.
+        decoding: how tokens are chosen; of a beam search the best continuation is returned.
         end_ids: tokens that end a row.
-        banned: sequences of tokens that may not come.
-        finishes: whether a row ends with these new tokens, such as when their text holds a stop string.
-        decoder_start: id that opens the rows of an encoder_decoder's decoder.
-        prefix: whether the tokens of a prompt read each other in both directions, as a decoder learns from prefixes.
-        rows: number of each row in its draws, from 0; None: 0, 1, 2 ...
+        banned: forbidden token sequences.
+        finishes: whether a row ends with these new tokens, for example because their text holds a stop string.
+        decoder_start: first id of the rows of an encoder_decoder's decoder.
+        prefix: whether the tokens of a prompt read each other in both directions, for decoders trained on prefixes.
+        rows: index of each row in its random draws; None: 0, 1, 2 ...
 
     Raises:
         ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
-        BatchError: a prompt is empty, or longer than the position table; scores are not numbers, or the rules ban every
-            token.
+        BatchError: a prompt is empty, or longer than the position table; scores are not numbers, or every token is
+            banned.
     """
     if not prompts:
         return []
     rules = Rules(decoding, end_ids, banned, finishes)
-    reading, growing = _begin(model, prompts, decoding, decoder_start, prefix)
+    decoder, growing = _read_prompts(model, prompts, decoding, decoder_start, prefix)
     if decoding.mode == "beam":
-        return [found[0] for found in beam_search(reading, growing, rules)]
-    return _decode_by_token(reading, growing, rules, rows or range(len(prompts)))
+        return [best for best, *_ in beam_search(decoder, growing, rules)]
+    return _decode_by_token(decoder, growing, rules, rows or range(len(prompts)))
 
 
 def beams(
@@ -64,43 +64,43 @@ def beams(
     decoder_start: int | None = None,
     prefix: bool = False,
 ) -> list[list[Continuation]]:
-    """Return the finished beams of each prompt, at most `width`, the best first; arguments are those of `generate`."""
+    """Return the finished beams of each prompt, at most `width`, best first; arguments are those of `generate`."""
     if not prompts:
         return []
     rules = Rules(decoding, end_ids, banned, finishes)
-    return beam_search(*_begin(model, prompts, decoding, decoder_start, prefix), rules)
+    return beam_search(*_read_prompts(model, prompts, decoding, decoder_start, prefix), rules)
 
 
-def _begin(
+def _read_prompts(
     model: Model, prompts: Sequence[Sequence[int]], decoding: Decoding, decoder_start: int | None, prefix: bool
 ) -> tuple[IncrementalDecoder, list[Row]]:
-    reading = IncrementalDecoder(model, prompts, decoder_start, prefix, decoding.max_tokens)
-    numbered = enumerate(reading.prompts)
-    return reading, [Row.of(number, prompt, decoding.max_tokens, reading.limit) for number, prompt in numbered]
+    decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, decoding.max_tokens)
+    numbered = enumerate(decoder.prompts)
+    return decoder, [Row.of(number, prompt, decoding.max_tokens, decoder.limit) for number, prompt in numbered]
 
 
 def _decode_by_token(
-    reading: IncrementalDecoder, rows: list[Row], rules: Rules, numbers: Sequence[int]
+    decoder: IncrementalDecoder, rows: list[Row], rules: Rules, numbers: Sequence[int]
 ) -> list[Continuation]:
-    """Return continuations whose tokens are chosen one at a time; a row that has ended is read no more."""
-    found: dict[int, Continuation] = {}
+    """Decode one token per step; rows that have ended leave the batch."""
+    continuations: dict[int, Continuation] = {}
     while True:
-        scores = rules.adjust(reading.scores, rows)
+        scores = rules.adjust(decoder.scores, rows)
         refuse_dead_ends(scores.max(-1).values, rows)
         tokens = _choose(scores, rules.decoding, [numbers[row.number] for row in rows], len(rows[0].ids))
-        gained = reading.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        gained = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         for row, token, gain in zip(rows, tokens.tolist(), gained.tolist(), strict=True):
             row.ids.append(token)
             row.score += gain
             if (stop := rules.stop_of(row, row.ids)) is not None:
-                found[row.number] = Continuation(row.ids[:-1] if stop == "end" else row.ids, stop, row.score)
-        kept = [at for at, row in enumerate(rows) if row.number not in found]
-        if not kept:
-            return [found[number] for number in range(len(found))]
-        if len(kept) < len(rows):
-            reading.select(kept)
-        rows = [rows[at] for at in kept]
-        reading.add([row.ids[-1] for row in rows])
+                continuations[row.number] = Continuation(row.ids[:-1] if stop == "end" else row.ids, stop, row.score)
+        growing_rows = [at for at, row in enumerate(rows) if row.number not in continuations]
+        if not growing_rows:
+            return [continuations[number] for number in range(len(continuations))]
+        if len(growing_rows) < len(rows):
+            decoder.select(growing_rows)
+        rows = [rows[at] for at in growing_rows]
+        decoder.add([row.ids[-1] for row in rows])
 
 
 def _choose(scores: Tensor, decoding: Decoding, rows: Sequence[int], step: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows that a model reads token by token, each token once."""
+"""Incremental decoding with a key-value cache: each token is read once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from clozeline.model.layers.cache import Cache
 
 
 class IncrementalDecoder:
-    """The scores of what comes next, of rows that grow; a row that has ended leaves.
+    """The next-token scores of growing rows; a row that has ended leaves.
 
     Args:
-        model: in evaluation mode, with a head for next tokens.
-        prompts: token ids, one list a row, of any lengths; of an encoder_decoder the inputs of the encoder.
-        decoder_start: id that opens the rows of an encoder_decoder's decoder.
-        prefix: whether the tokens of a prompt read each other in both directions, as a decoder learns from prefixes.
-        tokens: new tokens of a row at most.
+        model: in evaluation mode, with a next-token head.
+        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of the encoder.
+        decoder_start: first id of the rows of an encoder_decoder's decoder.
+        prefix: whether the tokens of a prompt read each other in both directions, for decoders trained on prefixes.
+        tokens: maximum number of new tokens of a row.
 
     Raises:
         ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
@@ -38,32 +38,32 @@ class IncrementalDecoder:
         self._model, self._head = model, _head(model)
         self._side, self.limit = _side(model, decoder_start), model.position_limit
         self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
-        """tokens that the new ones of each row follow"""
+        """tokens before the new ones of each row"""
         tensors = _first_step(model, prompts, decoder_start, prefix)
-        self._places = tensors[f"{self._side}lengths"]
+        self._positions = tensors[f"{self._side}lengths"]
         self._prefix = tensors.get("prefix_length")
         self._cache = Cache(model.positions_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
-        self._read(tensors, self._places - 1)
+        self._read(tensors, self._positions - 1)
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows in this order; one may come several times."""
-        index = torch.tensor(rows, device=self._places.device)
+        """Keep these rows in this order; a row may occur several times."""
+        index = torch.tensor(rows, device=self._positions.device)
         self._cache.select(index)
-        self.scores, self._places = self.scores[index], self._places[index]
+        self.scores, self._positions = self.scores[index], self._positions[index]
         self._prefix = None if self._prefix is None else self._prefix[index]
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Let each row continue as another of the same prompt."""
-        self._cache.reorder(torch.tensor(rows, device=self._places.device))
+        self._cache.reorder(torch.tensor(rows, device=self._positions.device))
 
     def add(self, tokens: Sequence[int]) -> None:
         """Read the next token of each row."""
-        ids = torch.tensor(tokens, device=self._places.device)[:, None]
-        tensors = {f"{self._side}input_ids": ids, f"{self._side}position_ids": self._places[:, None]}
+        ids = torch.tensor(tokens, device=self._positions.device)[:, None]
+        tensors = {f"{self._side}input_ids": ids, f"{self._side}position_ids": self._positions[:, None]}
         if self._prefix is not None:
             tensors["prefix_length"] = self._prefix
-        self._read(tensors, torch.zeros_like(self._places))
-        self._places = self._places + 1
+        self._read(tensors, torch.zeros_like(self._positions))
+        self._positions = self._positions + 1
 
     def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:
         with torch.no_grad():
@@ -73,7 +73,7 @@ class IncrementalDecoder:
 
 
 def _head(model: Model) -> Head:
-    """Return the head of next tokens."""
+    """Return the next-token head."""
     if model.training:
         raise ConfigurationError(
             "generation needs a model in evaluation mode, call eval() first: dropout draws at random"
@@ -85,7 +85,7 @@ def _head(model: Model) -> Head:
 
 
 def _side(model: Model, decoder_start: int | None) -> str:
-    """Return what the names of the growing rows' tensors begin with."""
+    """Return the prefix of the names of the growing rows' tensors."""
     paired = model.family.architecture == "encoder_decoder"
     if paired != (decoder_start is not None):
         expected = "an id, for its decoder" if paired else "None, for there is only one row"
@@ -117,7 +117,7 @@ def _first_step(
 
 
 def _pad_prompts(prompts: Sequence[Sequence[int]], side: str) -> dict[str, Tensor]:
-    """Return rows padded on the right; no token reads the pads, so that any id serves."""
+    """Pad rows on the right; no token reads the padding, so any id serves."""
     rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     return {

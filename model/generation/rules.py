@@ -1,4 +1,4 @@
-"""Rules about the next token of a row and its end: penalty, bans, end tokens and stop strings."""
+"""Rules for the next token and the end of a row: penalty, bans, end tokens and stop strings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clozeline.model.generation.decoding import Decoding, Stop
 
 @dataclass
 class Row:
-    """A row that grows until it has `room` new tokens, for the reason `full`, or ends earlier."""
+    """A row that grows to `room` new tokens, and then ends for the reason `full`, unless it ends earlier."""
 
     number: int
-    """in the order of the prompts"""
+    """index of the prompt"""
     prompt: list[int]
-    """tokens that its new ones follow"""
+    """tokens before the new ones"""
     room: int
     full: Stop
     ids: list[int]
@@ -29,10 +29,10 @@ class Row:
 
     @staticmethod
     def of(number: int, prompt: Sequence[int], max_tokens: int, limit: int | None) -> Row:
-        """Return a row without new tokens; the last new one is not read, so that it needs no place in the table."""
-        places = max_tokens if limit is None else limit - len(prompt) + 1
-        if places < max_tokens:
-            return Row(number, list(prompt), places, "positions", [])
+        """Return a row without new tokens; the last new token is never read, so it needs no position in the table."""
+        positions = max_tokens if limit is None else limit - len(prompt) + 1
+        if positions < max_tokens:
+            return Row(number, list(prompt), positions, "positions", [])
         return Row(number, list(prompt), max_tokens, "max_tokens", [])
 
 
@@ -43,28 +43,28 @@ class Rules:
     decoding: Decoding
     end_ids: Collection[int] = ()
     banned: Sequence[Sequence[int]] = ()
-    """sequences of tokens that may not come"""
+    """forbidden token sequences"""
     finishes: Callable[[list[int]], bool] | None = None
-    """says of new tokens whether their text holds a stop string"""
+    """tells whether the text of new tokens holds a stop string"""
 
     def adjust(self, scores: Tensor, rows: Sequence[Row]) -> Tensor:
-        """Return the scores [rows, V] from which tokens are chosen: the repetition penalty first, then the bans."""
+        """Apply the repetition penalty, then the bans, to the scores [rows, V]."""
         adjusted = scores
         if self.decoding.repetition_penalty != 1:
             adjusted = torch.stack(
                 [
-                    penalize_repetition(one, {*row.prompt, *row.ids}, self.decoding.repetition_penalty)
-                    for one, row in zip(adjusted, rows, strict=True)
+                    penalize_repetition(own, {*row.prompt, *row.ids}, self.decoding.repetition_penalty)
+                    for own, row in zip(adjusted, rows, strict=True)
                 ]
             )
-        places = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]
-        if places:
-            index = torch.tensor(places, device=scores.device).T
+        positions = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]
+        if positions:
+            index = torch.tensor(positions, device=scores.device).T
             adjusted = adjusted.index_put((index[0], index[1]), adjusted.new_tensor(-torch.inf))
         return adjusted
 
     def stop_of(self, row: Row, ids: list[int]) -> Stop | None:
-        """Return why a row ends with these new tokens, the newest included; None: it grows."""
+        """Return why a row ends with these new tokens; None: it continues."""
         if ids[-1] in self.end_ids:
             return "end"
         if self.finishes is not None and self.finishes(ids):
@@ -83,11 +83,7 @@ class Rules:
 
 
 def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:
-    """Check the largest score of each row.
-
-    Raises:
-        BatchError: one is no number, or -inf: every token of the row is banned.
-    """
+    """Raise a BatchError if the largest score of a row is not a number, or -inf: every token is banned."""
     if not bool(best.isfinite().all()):
         at = int((~best.isfinite()).nonzero()[0])
         wrong = "every token is banned: allow more" if best[at] == -torch.inf else "the model's scores are not numbers"
@@ -95,19 +91,19 @@ def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:
 
 
 def penalize_repetition(scores: Tensor, seen: Collection[int], penalty: float) -> Tensor:
-    """Return scores [V] in which those of seen tokens are divided by the penalty, or multiplied where negative.
+    """Divide the scores [V] of seen tokens by the penalty, or multiply negative ones by it.
 
     Example:
         >>> penalize_repetition(torch.tensor([3.0, -1.0, 0.5]), {0, 1}, 2.0).tolist()
         [1.5, -2.0, 0.5]
     """
     index = torch.tensor(sorted(seen), dtype=torch.int64, device=scores.device)
-    found = scores[index]
-    return scores.index_copy(0, index, torch.where(found > 0, found / penalty, found * penalty))
+    repeated = scores[index]
+    return scores.index_copy(0, index, torch.where(repeated > 0, repeated / penalty, repeated * penalty))
 
 
 def ngram_bans(history: Sequence[int], length: int) -> Iterator[int]:
-    """Yield the tokens that would complete a sequence of `length` tokens that a row holds already.
+    """Yield the tokens that would complete an n-gram that the row already holds.
 
     Example:
         >>> list(ngram_bans([5, 6, 7, 5, 6], 3))

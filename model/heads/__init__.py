@@ -1,4 +1,4 @@
-"""Heads: what hidden states are asked for in training. One file each, chosen by the keys of `model.heads`."""
+"""Heads: losses on hidden states. One file each, chosen by the keys of `model.heads`."""
 
 from clozeline.model.heads._head import Head
 

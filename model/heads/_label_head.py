@@ -1,4 +1,4 @@
-"""The heads that predict a token at each labelled place."""
+"""The base of heads that predict a token or class at each labeled position."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from clozeline.model.loss import count_labels, cross_entropy_sum_in_chunks, gath
 
 
 class LabelHead(Head):
-    """A head whose loss is the cross entropy of its scores at the labelled places; no other place is projected."""
+    """A head with the cross entropy of its scores at the labeled positions; no other position is projected."""
 
     left_padding: ClassVar = True
     needs: ClassVar[frozenset[str]] = frozenset({"label_index", "label_ids"})
     settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy at the labelled places."""
         return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.label_chunk)
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return what rows with weight add to the divisor, by default their labels."""
         return count_labels(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the tokens or classes at the labelled places; none where a head judges other places too."""
+        """Return the tokens or classes at the labeled positions; empty where a head also predicts other positions."""
         return label_ids_with_loss(self._weigh(tensors)) if self.unit == "label" else super().classes(tensors)

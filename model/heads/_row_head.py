@@ -1,4 +1,4 @@
-"""The heads that judge a whole row by one vector."""
+"""The base of heads that predict from one vector per row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clozeline.model.layers.pooling import PAIR_FEATURES, pool
 
 
 class RowHead(Head):
-    """A head that pools the states of a row, and maps the vector to scores."""
+    """A head that pools the states of a row and maps the vector to scores."""
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
@@ -44,5 +44,4 @@ class RowHead(Head):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of pooled vectors: [B, dim] to [B, scores]."""
-        scores: Tensor = self.classifier(hidden)
-        return scores
+        return self.classifier(hidden)

@@ -1,4 +1,4 @@
-"""The heads that project hidden states onto the vocabulary."""
+"""The base of heads that project hidden states onto the vocabulary."""
 
 from __future__ import annotations
 
@@ -36,6 +36,4 @@ class VocabularyHead(LabelHead):
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores: [..., dim] to [..., vocab_size]."""
-        scores: Tensor = self.projection(self.norm(self.act(self.transform(hidden))))
-        return scores
+        return self.projection(self.norm(self.act(self.transform(hidden))))

@@ -1,4 +1,4 @@
-"""Prediction of the next token from the left and of the token before from the right (arXiv 1802.05365)."""
+"""Prediction of the next token from the left context and of the previous one from the right (arXiv 1802.05365)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 
 class BidirectionalLm(LabelHead):
-    """One linear map with bias for both halves of a state: the first has read the left, the second the right.
+    """One linear map with bias for both halves of a state: the first has read the left context, the second the right.
 
-    A label at place i is the token after it. The left half at i predicts that, and the right half at i + 1 predicts the
-    token of place i: each label counts twice.
+    A label at position i is the token after it. The left half at i predicts that token, and the right half at i + 1
+    predicts
+    the token at i: each label counts twice.
 
     Example:
         `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a, b.
@@ -31,35 +32,29 @@ class BidirectionalLm(LabelHead):
         self.projection = VocabularyProjection(config.dim // 2, vocab_size, tokens, tied=config.tied, bias=True)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy of both directions."""
-        before = _from_the_right(tensors)
         left, right = hidden.chunk(2, dim=-1)
         total = hidden.new_zeros((), dtype=torch.float32)
-        for half, given in ((left, tensors), (right, before)):
-            labels = gather_labels(half, given)
+        for half, batch in ((left, tensors), (right, _label_backward(tensors))):
+            labels = gather_labels(half, batch)
             total = total + cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
         return total
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return what rows with weight add to the divisor, by default twice their labels."""
         return 2 * super().divisor(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the tokens that are predicted from the left, then those from the right."""
-        return torch.cat((super().classes(tensors), super().classes(_from_the_right(tensors))))
+        return torch.cat((super().classes(tensors), super().classes(_label_backward(tensors))))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of the next token, from the left alone: [..., dim] to [..., vocab_size]."""
-        scores: Tensor = self.projection(hidden.chunk(2, dim=-1)[0])
-        return scores
+        return self.projection(hidden.chunk(2, dim=-1)[0])  # the next token, from the left context
 
     def flops(self) -> float:
-        """Return the forward's floating-point operations for one label, which is predicted from both sides."""
         return 2 * super().flops()
 
 
-def _from_the_right(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the batch with the labels of the right half: at each place, the token before it."""
+def _label_backward(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the batch with the labels of the right half: at each position, the token before it."""
     index = tensors["label_index"]
     ids = tensors["input_ids"].flatten().index_select(0, index)
     ids = ids.masked_fill(tensors["label_ids"] == IGNORED, IGNORED)

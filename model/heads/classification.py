@@ -1,4 +1,4 @@
-"""Classes of rows: a text or a pair of texts has one class, or any number of them (arXiv 1810.04805 §4.1)."""
+"""Classification of a text or a pair of texts into one class, or any number of them (arXiv 1810.04805 §4.1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class Classification(RowHead):
-    """Cross entropy of the class of a row; with `multi_label`, the mean over classes of a binary one each.
+    """Cross entropy of the class of a row; with `multi_label`, the mean of a binary cross entropy per class.
 
-    `label` is [B] int64 with the number of a class, or with `multi_label` [B, classes] with 1 for each class that the
-    row has, else 0. -100 in a row without label.
+    `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class of the row, otherwise
+    0.
+    It is -100 in a row without label.
     """
 
     target: ClassVar = "classification"
@@ -24,11 +25,9 @@ class Classification(RowHead):
     settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label"}
 
     def outputs(self) -> int:
-        """Return the number of classes."""
         return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy over rows with a label."""
         scores, labels = self.scores(hidden, tensors), _labels(tensors)
         if not self.options.multi_label:
             return cross_entropy_sum(scores, labels)
@@ -37,25 +36,23 @@ class Classification(RowHead):
         return (losses * known).mean(-1).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of rows with weight and a label."""
         return _has_label(tensors).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the classes of the rows that count; none where a row has any number of them."""
+        """Return the classes of the rows that count; empty with `multi_label`."""
         return super().classes(tensors) if self.options.multi_label else _labels(tensors)[_has_label(tensors)]
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
         scores, labels = self.scores(hidden, tensors), _labels(tensors)
-        right = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
-        return {"accuracy": (right & _has_label(tensors)).sum()}
+        correct = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
+        return {"accuracy": (correct & _has_label(tensors)).sum()}
 
 
 def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the labels, `IGNORED` in rows of weight 0."""
     labels = tensors["label"]
-    out = (tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1))
-    return labels.masked_fill(out, IGNORED)
+    return labels.masked_fill((tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED)
 
 
 def _has_label(tensors: Mapping[str, Tensor]) -> Tensor:

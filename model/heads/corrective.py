@@ -1,4 +1,4 @@
-"""Corrective language modelling: copy or correct every token of a row (arXiv 2102.08473)."""
+"""Corrective language modeling: copy or correct every token of a row (arXiv 2102.08473)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from clozeline.model.loss import original_ids, real_index, real_positions
 
 
 class Corrective(MaskedLM):
-    """The head of masked LM beside one score a place, from which the probability c of copying the input follows.
+    """The masked LM head, and one score per position from which the probability c of copying the input follows.
 
-    The probability of the original token x at a place with the input z is [x = z] c + (1 - c) softmax(x), with no
-    gradient into c. The loss of a place is -log of it, plus `copy_weight` x the binary cross entropy of c, whose label
-    is x = z.
+    The probability of the original token x at a position with the input z is [x = z] c + (1 - c) softmax(x), with no
+    gradient into c. The loss of a position is -log of it, plus `copy_weight` x the binary cross entropy of c, whose
+    label is
+    x = z.
     """
 
     target: ClassVar = "corrective"
@@ -35,28 +36,27 @@ class Corrective(MaskedLM):
         self.copy_weight = config.heads["corrective"].copy_weight
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed loss over the tokens of labelled rows, the only places that reach the projection."""
         index = tensors["real_index"] if "real_index" in tensors else real_index(tensors)
-        if not index.numel():
+        if not index.numel():  # no labeled row: 0, with a gradient path
             return 0.0 * self._losses(hidden[:, 0], *(tensors["input_ids"][:, 0],) * 2).sum()
+        # only the tokens of labeled rows [N, dim] reach the projection
         inputs, originals = (ids.flatten()[index] for ids in (tensors["input_ids"], original_ids(tensors)))
         return self._losses(hidden.flatten(0, 1).index_select(0, index), inputs, originals).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of tokens in labelled rows with weight."""
         return real_positions(tensors).sum()
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tokens that are rightly copied or not copied, and those that are replaced."""
+        """Return the tokens that are correctly copied or not copied, and those that are replaced."""
         same, real = original_ids(tensors) == tensors["input_ids"], real_positions(tensors)
-        right = (self.copy(hidden).squeeze(-1) > 0) == same
-        return {"accuracy": (right & real).sum(), "replaced": (~same & real).sum()}
+        correct = (self.copy(hidden).squeeze(-1) > 0) == same
+        return {"accuracy": (correct & real).sum(), "replaced": (~same & real).sum()}
 
     def _losses(self, states: Tensor, inputs: Tensor, originals: Tensor) -> Tensor:
-        """Return the loss of each place, fp32 [N]: states [N, dim], input and original ids [N]."""
+        """Return the loss of each position, fp32 [N], from states [N, dim], input ids and original ids [N]."""
         same = inputs == originals
         score = self.copy(states).squeeze(-1).float()
-        deciding = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
+        copy_loss = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
         copied, corrected = F.logsigmoid(score.detach()), F.logsigmoid(-score.detach())
         corrected = corrected - F.cross_entropy(self.logits(states).float(), originals, reduction="none")
-        return self.copy_weight * deciding - torch.where(same, torch.logaddexp(copied, corrected), corrected)
+        return self.copy_weight * copy_loss - torch.where(same, torch.logaddexp(copied, corrected), corrected)

@@ -11,7 +11,7 @@ from clozeline.model.heads._vocabulary_head import VocabularyHead
 
 
 class Lm(VocabularyHead):
-    """Tied to the token embedding or not: a linear map, or one with a bias, or BERT's head, as `projection` says."""
+    """A linear map, one with a bias, or BERT's head, as `projection` says; tied to the token embedding or not."""
 
     target: ClassVar = "lm"
     settings: ClassVar = VocabularyHead.settings | {"projection", "label_chunk"}
@@ -22,5 +22,4 @@ class Lm(VocabularyHead):
         self.scale = config.dim**-0.5 if config.out_scale else 1.0
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores: [..., dim] to [..., vocab_size]."""
         return super().logits(hidden * self.scale if self.scale != 1.0 else hidden)

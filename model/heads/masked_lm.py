@@ -1,4 +1,4 @@
-"""Prediction of corrupted tokens at their own places (arXiv 1810.04805)."""
+"""Prediction of corrupted tokens at their own positions (arXiv 1810.04805)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clozeline.model.heads._vocabulary_head import VocabularyHead
 
 
 class MaskedLM(VocabularyHead):
-    """The vocabulary with a bias, after a linear map, an activation and a norm unless `transform` is off."""
+    """A projection with a bias, after a linear map, an activation and a norm unless `transform` is off."""
 
     target: ClassVar = "masked_lm"
     settings: ClassVar = VocabularyHead.settings | {"transform", "label_chunk"}

@@ -1,4 +1,4 @@
-"""The right one of several texts, such as endings of a story (SWAG, arXiv 1808.05326)."""
+"""Choice among several texts, such as endings of a story (SWAG, arXiv 1808.05326)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class MultipleChoice(RowHead):
-    """Cross entropy over the choices of an example, of which each is a row of `input_ids` with one score.
+    """Cross entropy over the choices of an example, each of which is a row of `input_ids` with one score.
 
-    The rows [N, T] are those of the first example in their order, then those of the second, and so on. `choices` [B]
-    says how many rows an example has; `label` [B] is the number of the right one, -100 for none; `row_weight` is [B].
+    The rows [N, T] are those of the first example in order, then those of the second, and so on. `choices` [B] is the
+    number
+    of rows of each example; `label` [B] is the index of the correct one, -100 for none; `row_weight` is [B].
 
     Example (2 choices and 3):
         rows      a0 a1 b0 b1 b2
@@ -27,15 +28,12 @@ class MultipleChoice(RowHead):
     needs: ClassVar = frozenset({"label", "choices", "lengths"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy over examples with a label."""
         return cross_entropy_sum(self.scores(hidden, tensors), _labels(tensors))
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of examples with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the choices that are right."""
         labels = _labels(tensors)
         return labels[labels != IGNORED]
 
@@ -45,14 +43,14 @@ class MultipleChoice(RowHead):
         choices = tensors["choices"].to(scores.device)
         examples = torch.arange(len(choices), device=scores.device).repeat_interleave(choices)
         first = choices.cumsum(0) - choices
-        places = torch.arange(len(scores), device=scores.device) - first[examples]
-        return scores.new_full((len(choices), int(choices.max())), -torch.inf).index_put((examples, places), scores)
+        positions = torch.arange(len(scores), device=scores.device) - first[examples]
+        return scores.new_full((len(choices), int(choices.max())), -torch.inf).index_put((examples, positions), scores)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the examples whose right choice has the highest score."""
+        """Return the examples whose correct choice has the highest score."""
         return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == _labels(tensors)).sum()}
 
 
 def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the numbers of the right choices [B], `IGNORED` in examples of weight 0."""
+    """Return the indices of the correct choices [B], `IGNORED` in examples of weight 0."""
     return tensors["label"].masked_fill(tensors["row_weight"] == 0, IGNORED)

@@ -1,4 +1,4 @@
-"""A number for each row, such as the similarity of two sentences (STS-B)."""
+"""Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clozeline.model.heads._row_head import RowHead
 
 
 class Regression(RowHead):
-    """Squared error of one score for a row; `target` is [B] float32, NaN in a row without one.
+    """Squared error of one score per row; `target` is [B] float32, NaN in a row without one.
 
     `output: identity` takes the score as it is (BERT's code). `sigmoid` maps it into `range`, and the error is that of
     numbers scaled to 0..1.
@@ -22,17 +22,15 @@ class Regression(RowHead):
     settings: ClassVar = RowHead.settings | {"output", "range"}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed squared error over rows with a target."""
         known = _has_target(tensors)
-        wanted = tensors["target"].float().masked_fill(~known, 0.0)
-        found = super().scores(hidden, tensors).squeeze(-1).float()
+        target = tensors["target"].float().masked_fill(~known, 0.0)
+        score = super().scores(hidden, tensors).squeeze(-1).float()
         if self.options.output == "sigmoid":
             low, high = self.options.range
-            found, wanted = found.sigmoid(), (wanted - low) / (high - low)
-        return ((found - wanted).square() * known).sum()
+            score, target = score.sigmoid(), (target - low) / (high - low)
+        return ((score - target).square() * known).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of rows with weight and a target."""
         return _has_target(tensors).sum()
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

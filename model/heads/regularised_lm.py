@@ -19,7 +19,8 @@ class RegularisedLm(LabelHead):
     """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.
 
     In training each label adds `activation_penalty` x the mean square of its state after dropout, and `change_penalty`
-    x the mean square of the state's change to the next place. In evaluation the loss is the cross entropy alone.
+    x the
+    mean square of the state's change to the next position. In evaluation the loss is the cross entropy alone.
     """
 
     target: ClassVar = "lm"
@@ -28,28 +29,22 @@ class RegularisedLm(LabelHead):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
         self.projection = VocabularyProjection(config.dim, vocab_size, tokens, tied=config.tied, bias=True)
-        self.settings_of = config.heads["regularised_lm"]
+        self.options = config.heads["regularised_lm"]
         self.dropout = config.dropout.output
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy at the labelled places, in training with the penalties."""
         dropped = drop_features(hidden, self.dropout, self.training)
         labels = gather_labels(dropped, tensors)
         total = cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
         if not self.training:
             return total
-        penalties = gather_labels(self._penalties(hidden.float(), dropped.float()), tensors).states[:, 0]
+        # penalties of every position [B, T, 1]; the last position of a row has no change
+        changes = F.pad(hidden[:, 1:].float() - hidden[:, :-1].float(), (0, 0, 0, 1))
+        squares = self.options.activation_penalty * dropped.float().square()
+        squares = squares + self.options.change_penalty * changes.square()
+        penalties = gather_labels(squares.mean(-1, keepdim=True), tensors).states[:, 0]
         counted = (labels.ids != IGNORED).float()
         return total + (penalties * (counted if labels.weights is None else counted * labels.weights)).sum()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores: [..., dim] to [..., vocab_size]."""
-        scores: Tensor = self.projection(hidden)
-        return scores
-
-    def _penalties(self, hidden: Tensor, dropped: Tensor) -> Tensor:
-        """Return the penalties of every place [B, T, 1]; the last one of a row has no change."""
-        changes = F.pad(hidden[:, 1:] - hidden[:, :-1], (0, 0, 0, 1))
-        given = self.settings_of
-        squares = given.activation_penalty * dropped.square() + given.change_penalty * changes.square()
-        return squares.mean(-1, keepdim=True)
+        return self.projection(hidden)

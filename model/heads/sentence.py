@@ -1,4 +1,4 @@
-"""Classes of a pair of segments: next sentence prediction (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
+"""Classification of segment pairs: next sentence (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class Sentence(Head):
-    """Pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""
+    """A pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""
 
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
@@ -27,22 +27,18 @@ class Sentence(Head):
         self.classifier = nn.Linear(config.dim, 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy over rows with a label."""
         return cross_entropy_sum(self.logits(hidden), _labels(tensors))
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of rows with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the classes of the rows that count."""
         labels = _labels(tensors)
         return labels[labels != IGNORED]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, 2]."""
-        scores: Tensor = self.classifier(self.pooler(hidden))
-        return scores
+        return self.classifier(self.pooler(hidden))
 
 
 def _labels(tensors: Mapping[str, Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Contrastive comparison of two views of a row (arXiv 2104.08821, arXiv 2102.08473)."""
+"""Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _POOLS: Final = ("cls", "mean", "max")
 
 
 class Similarity(Head):
-    """InfoNCE over the cosines of pooled vectors, inside fixed groups of `group_size` consecutive rows.
+    """InfoNCE over the cosines of pooled vectors, within fixed groups of `group_size` consecutive rows.
 
-    `negatives: other` compares the first view of a row with the second views of its group (SimCSE); that of a row with
-    an equal first or second view is no negative. `both` compares each of the group's 2g vectors with the 2g - 2 of
-    other rows, and takes the mean of a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and
-    those with a `target` [B] below `alike` are neither compared nor negatives.
+    `negatives: other` compares the first view of a row with the second views of its group (SimCSE); a row with an equal
+    first or second view is not a negative. `both` compares each of the group's 2g vectors with the 2g - 2 of other
+    rows, and
+    averages a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and those with a `target` [B]
+    below
+    `alike` are neither compared nor negatives.
     """
 
     target: ClassVar = "similarity"
@@ -43,40 +45,38 @@ class Similarity(Head):
         self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second.
-
-        Raises:
-            BatchError: the rows are no whole number of groups.
-        """
+        """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second."""
         size = self.options.group_size
         if len(hidden) % size:
             raise BatchError(
-                f"model.heads.similarity.group_size: {len(hidden)} rows are no whole number of groups of {size}; "
-                "set data.micro_batch to a multiple of it"
+                f"model.heads.similarity.group_size: expected a multiple of {size} rows, got {len(hidden)}; set "
+                "data.micro_batch to a multiple of it"
             )
         views = (self._vectors(hidden, tensors["lengths"]), self._vectors(tensors["hidden_b"], tensors["lengths_b"]))
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
-        compared = self._takes_part(tensors).view(-1, size)
-        places = torch.arange(size, device=hidden.device)
+        included = self._takes_part(tensors).view(-1, size)
+        positions = torch.arange(size, device=hidden.device)
+        # SimCSE: cosines [G, g, g] of first views with second views; equal rows are no negatives
         if self.options.negatives == "other":
-            alike = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
+            equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
             itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
-            return self._cross_entropy((first @ second.mT).masked_fill(alike & ~itself, -torch.inf), compared, places)
+            return self._cross_entropy(
+                (first @ second.mT).masked_fill(equal & ~itself, -torch.inf), included, positions
+            )
+        # COCO-LM: cosines [G, 2g, 2g] of all views, without each view's own
         both = torch.cat((first, second), dim=1)
         itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
         scores = (both @ both.mT).masked_fill(itself, -torch.inf)
-        return self._cross_entropy(scores, compared.repeat(1, 2), torch.cat((places + size, places))) / 2
+        return self._cross_entropy(scores, included.repeat(1, 2), torch.cat((positions + size, positions))) / 2
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of rows with weight and two views."""
         return self._takes_part(tensors).sum()
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return vectors of length 1 to compare, fp32: [B, T, dim] to [B, dim]."""
+        """Return unit vectors to compare, fp32: [B, T, dim] to [B, dim]."""
         return self._vectors(hidden, tensors["lengths"])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return vectors of length 1 of pooled ones, fp32: [B, dim] to [B, dim]."""
         return F.normalize(hidden.float(), dim=-1)
 
     def _vectors(self, hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -87,23 +87,23 @@ class Similarity(Head):
     def _takes_part(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return which rows [B] have weight and a second view that belongs to the first."""
         weight = tensors["row_weight"]
-        compared = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
+        included = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
         if self.options.alike is None or "target" not in tensors:
-            return compared
-        return compared & ~(tensors["target"].to(weight.device) < self.options.alike)
+            return included
+        return included & ~(tensors["target"].to(weight.device) < self.options.alike)
 
-    def _cross_entropy(self, cosines: Tensor, compared: Tensor, match: Tensor) -> Tensor:
-        """Return the summed loss of queries against keys, cosines [G, Q, K].
+    def _cross_entropy(self, cosines: Tensor, included: Tensor, match: Tensor) -> Tensor:
+        """Return the summed loss of queries against keys.
 
         Args:
-            cosines: -inf where a key is not offered to a query.
-            compared: [G, K], rows that take part; as many as queries.
+            cosines: [G, Q, K], -inf where a key is not offered to a query.
+            included: [G, K], rows that take part; as many as queries.
             match: [Q], the key to which each query belongs.
         """
         # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
         smallest = torch.finfo(cosines.dtype).min
-        scores = (cosines / self.options.temperature).masked_fill(~compared[:, None, :], -torch.inf).clamp(min=smallest)
-        labels = match.expand(compared.shape).masked_fill(~compared, IGNORED)
+        scores = (cosines / self.options.temperature).masked_fill(~included[:, None, :], -torch.inf).clamp(min=smallest)
+        labels = match.expand(included.shape).masked_fill(~included, IGNORED)
         return cross_entropy_sum(scores.flatten(0, 1), labels.flatten())
 
 

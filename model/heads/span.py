@@ -1,4 +1,4 @@
-"""Begin and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
+"""Start and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 
 class Span(Head):
-    """Half the cross entropy of the first place of an answer, and half that of its last, among the places allowed.
+    """Half the cross entropy of an answer's first position plus half that of its last, among the allowed ones.
 
-    `answer_start` and `answer_end` [B] are places of the padded row, -100 in a row without label. `answer_places`
-    [B, T] bool are those where an answer may begin or end: the text's, and [CLS] where a question may have no answer,
-    which then begins and ends there. `model.decoding.answers` reads the scores.
+    `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without label. `answer_places`
+    [B, T]
+    bool are the positions where an answer may start or end: the text's, and [CLS] where a question may have no answer,
+    which
+    then starts and ends there. `model.decoding.answers` decodes the scores.
     """
 
     target: ClassVar = "span"
@@ -33,35 +35,32 @@ class Span(Head):
         self.classifier = Classifier(config, config.heads[self.key()], 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed loss over rows with a label."""
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
-        return torch.stack([cross_entropy_sum(scores, places) for scores, places in halves]).sum() / 2
+        return torch.stack([cross_entropy_sum(scores, positions) for scores, positions in halves]).sum() / 2
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the number of rows with weight and a label."""
         return (_ends(tensors)[0] != IGNORED).sum()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of being the first and the last place: [..., dim] to [..., 2]."""
-        scores: Tensor = self.classifier(hidden)
-        return scores
+        """Return scores of being the first and the last position: [..., dim] to [..., 2]."""
+        return self.classifier(hidden)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows of which both ends have the highest scores."""
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
-        first, last = (scores.argmax(-1) == places for scores, places in halves)
+        first, last = (scores.argmax(-1) == positions for scores, positions in halves)
         return {"exact": (first & last).sum()}
 
     def _mask_scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Return scores of first and last places, [B, T] each, the smallest number where an answer cannot be."""
+        """Return scores of first and last positions, [B, T] each, the smallest number where an answer cannot be."""
         scores = self.logits(hidden).float()
-        # -inf would turn the gradient of a row without any such place into NaN
+        # -inf would turn the gradient of a row without any such position into NaN
         smallest = torch.finfo(scores.dtype).min
         return scores.masked_fill(~tensors["answer_places"][..., None], smallest).unbind(-1)
 
 
 def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return first and last places [B], `IGNORED` in rows of weight 0 and in those that lack either."""
+    """Return first and last positions [B], `IGNORED` in rows of weight 0 and in those that lack either."""
     first, last = tensors["answer_start"], tensors["answer_end"]
     out = (tensors["row_weight"] == 0) | (first == IGNORED) | (last == IGNORED)
     return first.masked_fill(out, IGNORED), last.masked_fill(out, IGNORED)

@@ -1,4 +1,4 @@
-"""The span boundary objective: tokens of a masked span from the places on both sides of it (arXiv 1907.10529)."""
+"""The span boundary objective: tokens of a masked span from the positions around it (arXiv 1907.10529)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SpanBoundary(LabelHead):
     """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
 
     The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and those from
-    `max_span_tokens` on, have no loss and are not counted.
+    `max_span_tokens` on, have no loss and do not count.
     """
 
     target: ClassVar = "span_boundary"
@@ -42,7 +42,6 @@ class SpanBoundary(LabelHead):
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed cross entropy of labels inside spans."""
         labels, flat = gather_labels(hidden, tensors), hidden.flatten(0, 1)
         left, right, offset = (tensors[name] for name in ("span_left", "span_right", "span_offset"))
         if not offset.numel():
@@ -51,23 +50,22 @@ class SpanBoundary(LabelHead):
         return cross_entropy_sum(scores, labels.ids, labels.weights)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of every place as a span of its own, [B, T, dim] to [B, T, vocab_size].
+        """Return scores of every position as a span of its own, [B, T, dim] to [B, T, vocab_size].
 
-        The first and the last place are their own neighbours.
+        The first and the last position are their own neighbors.
         """
         last = hidden.shape[1] - 1
-        places = torch.arange(last + 1, device=hidden.device)
-        left, right = hidden[:, (places - 1).clamp(min=0)], hidden[:, (places + 1).clamp(max=last)]
-        return self._scores(left, right, places.new_zeros(hidden.shape[:2]))
+        positions = torch.arange(last + 1, device=hidden.device)
+        left, right = hidden[:, (positions - 1).clamp(min=0)], hidden[:, (positions + 1).clamp(max=last)]
+        return self._scores(left, right, positions.new_zeros(hidden.shape[:2]))
 
     def _scores(self, left: Tensor, right: Tensor, offset: Tensor) -> Tensor:
         x = torch.cat((left, right, self.offsets(offset).to(left.dtype)), dim=-1)
         x = self.inner_norm(self.act(self.inner(x)))
-        scores: Tensor = self.projection(self.outer_norm(self.act(self.outer(x))))
-        return scores
+        return self.projection(self.outer_norm(self.act(self.outer(x))))
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the batch with its predicted labels; the others are ignored, so that shapes do not depend on them."""
+        """Ignore labels that are not predicted, so that shapes do not depend on them."""
         offset = tensors["span_offset"]
         predicted = (offset >= 0) & (offset < self.offsets.num_embeddings)
         known = {"label_ids": tensors["label_ids"].where(predicted, IGNORED), "span_offset": offset.where(predicted, 0)}

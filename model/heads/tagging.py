@@ -1,4 +1,4 @@
-"""A class for each labelled place, such as the tag of a word at its first token (arXiv 1810.04805 §5.3)."""
+"""Classification of labeled positions, such as tags of words at their first tokens (arXiv 1810.04805 §5.3)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from clozeline.model.loss import IGNORED, gather_labels
 
 
 class Tagging(LabelHead):
-    """Cross entropy of the class at each labelled place; `label_ids` are numbers of classes.
+    """Cross entropy of the class at each labeled position; `label_ids` are class indices.
 
-    Places without a label, such as the other tokens of a word, have no loss. `model.decoding.tags` reads the scores.
+    Positions without a label, such as the other tokens of a word, have no loss. `model.decoding.tags` decodes the
+    scores.
     """
 
     target: ClassVar = "tagging"
@@ -28,12 +29,10 @@ class Tagging(LabelHead):
         self.classifier = Classifier(config, options, options.class_count(self.key(), 2))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores: [..., dim] to [..., classes]."""
-        scores: Tensor = self.classifier(hidden)
-        return scores
+        return self.classifier(hidden)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the labels whose class is predicted, weighed as in the loss."""
+        """Return the labels whose class is predicted, weighted as in the loss."""
         labels = gather_labels(hidden, tensors)
-        right = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)
-        return {"accuracy": (right if labels.weights is None else right * labels.weights).sum()}
+        correct = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)
+        return {"accuracy": (correct if labels.weights is None else correct * labels.weights).sum()}

@@ -1,4 +1,4 @@
-"""Activations by name."""
+"""Activation functions by name."""
 
 from __future__ import annotations
 

@@ -15,14 +15,11 @@ from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.position import rotate
 
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
-"""Keys, values, number of queries and plan to those with further keys and values before the others."""
+"""Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values, plan)."""
 
 
 class Attention(nn.Module):
-    """Attention with queries from `x`, keys and values from `source`; self-attention passes the same tensor twice.
-
-    `depth` is the number of its layer, from 0.
-    """
+    """Attention with queries from `x`, keys and values from `source`. `depth` is the layer index, from 0."""
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
         super().__init__()
@@ -44,11 +41,10 @@ class Attention(nn.Module):
         if plan.rotation is not None:
             query = rotate(query, plan.rotation)
         key, value = self.keys_and_values(source, plan)
-        out: Tensor = self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
-        return out
+        return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
-        """Return values [B, heads, Tq, head_dim], averaged with the softmax of the scores."""
+        """Return the values [B, heads, Tq, head_dim] averaged by the softmax of the scores."""
         if plan.documents is not None:
             return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
         if self.prefix is not None:
@@ -68,12 +64,12 @@ class Attention(nn.Module):
         )
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-        """Return keys and values [B, kv_heads, Tk, head_dim] of a source that does not grow; a cache keeps them."""
+        """Return keys and values [B, kv_heads, Tk, head_dim] of a fixed source; a cache computes them once."""
         project = partial(self.project, source, plan)
         return project() if plan.cache is None else plan.cache.once(self, project)
 
     def project(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-        """Return keys, rotated where the plan rotates, and values [B, kv_heads, Tk, head_dim]."""
+        """Return keys (rotated if the plan says so) and values [B, kv_heads, Tk, head_dim]."""
         key, value = self._split(self.key(source)), self._split(self.value(source))
         return key if plan.rotation is None else rotate(key, plan.rotation), value
 

@@ -17,36 +17,35 @@ from clozeline.model.layers.norm import NoNorm, build_norm
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BottleneckConfig(ModelConfig):
-    """Keys of a stack of bottlenecks; attention_heads and ffn_dim are those inside a layer."""
+    """Configuration of a bottleneck stack; attention_heads and ffn_dim are those inside a layer."""
 
     bottleneck_dim: Width
-    """Width inside a layer: of attention, and of the ends of the feed-forward blocks."""
+    """Width inside a layer: of attention, and of the inputs and outputs of the feed-forward blocks."""
     feed_forwards: Depth = 4
-    """Feed-forward blocks of a layer, one after the other."""
+    """Number of feed-forward blocks in a layer."""
     wide_values: bool = True
-    """Values are read from the layer's wide input, queries and keys from a bottleneck of their own; false: one
-    bottleneck gives the input of all."""
+    """Values are computed from the layer's wide input, queries and keys from a bottleneck of their own; false: all of
+    them are computed from one bottleneck."""
     no_norm: bool = True
-    """The body's norms are a weight and a bias without statistics; false: those that `norm` names. Heads have `norm`
-    in any case."""
+    """The norms of the body are a weight and a bias without statistics; false: the norm that `norm` names. Heads always
+    use `norm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
         needed |= {"scale_by_depth": False, "local": None}
         for key, value in needed.items():
-            if (given := getattr(self, key)) != value:
-                raise ValueError(f"{key}: a stack of bottlenecks has {value} only, got {given}")
+            if (actual := getattr(self, key)) != value:
+                raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")
         if self.position.kind != "learned":
-            raise ValueError(f"position.kind: a stack of bottlenecks has learned only, got {self.position.kind}")
+            raise ValueError(f"position.kind: expected learned in a stack of bottlenecks, got {self.position.kind}")
         if self.position.disentangled is not None:
-            raise ValueError("position.disentangled: a stack of bottlenecks has none, got a table of distances")
+            raise ValueError("position.disentangled: expected none in a stack of bottlenecks, got a table of distances")
         if self.share.groups is not None:
             raise ValueError(f"share.groups: a stack of bottlenecks shares no layers, got {self.share.groups}")
 
     @property
     def head_width(self) -> int:
-        """Width of one attention head."""
         return self.head_dim or self.bottleneck_dim // self.attention_heads
 
     def _check_attention(self) -> str:
@@ -61,7 +60,7 @@ class BottleneckConfig(ModelConfig):
 
 
 class BottleneckLayer(nn.Module):
-    """Bottleneck, self-attention, several feed-forward blocks, and the way back to the width of the stack."""
+    """Project down, attend, apply several feed-forward blocks, and project back to the width of the stack."""
 
     def __init__(self, config: BottleneckConfig) -> None:
         super().__init__()
@@ -78,21 +77,22 @@ class BottleneckLayer(nn.Module):
         self.norm = body_norm(config, config.dim)
 
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
-        """Map [B, T, dim] to the same shape."""
+        # attend in the narrow width [B, T, bottleneck_dim]
         narrow = self.enter(x)
         if self.enter_attention is None:
             mixed = self.attention(narrow, narrow, plan)
         else:
             mixed = self.attention(self.enter_attention(x), x, plan)
         narrow = self.attention_norm(narrow + mixed)
+        # feed-forward blocks, each with a residual connection and a norm
         for feed_forward, norm in zip(self.feed_forwards, self.feed_forward_norms, strict=True):
             narrow = norm(narrow + feed_forward(narrow))
-        out: Tensor = self.norm(x + self.dropout(self.leave(narrow)))
-        return out
+        # back to the width of the stack [B, T, dim]
+        return self.norm(x + self.dropout(self.leave(narrow)))
 
 
 class Entrance(nn.Module):
-    """The map from the width of the stack to that inside a layer."""
+    """The projection from the width of the stack into a layer."""
 
     def __init__(self, config: BottleneckConfig) -> None:
         super().__init__()
@@ -101,12 +101,11 @@ class Entrance(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, T, dim] to [B, T, bottleneck_dim]."""
-        out: Tensor = self.norm(self.linear(x))
-        return out
+        return self.norm(self.linear(x))
 
 
 class BottleneckAttention(Attention):
-    """Self-attention that reads its values from another input, `value_width` wide, than queries and keys."""
+    """Self-attention whose values are read from another input, `value_width` wide, than queries and keys."""
 
     def __init__(self, config: ModelConfig, value_width: int) -> None:
         super().__init__(config)
@@ -116,8 +115,7 @@ class BottleneckAttention(Attention):
         """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
         query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(values))
         mixed = self.mix(query, key, value, plan)
-        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 def body_norm(config: BottleneckConfig, width: int) -> nn.Module:

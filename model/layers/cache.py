@@ -1,4 +1,4 @@
-"""Keys and values, or states, that a generation keeps, so that each step reads its new tokens only."""
+"""Key-value cache for generation: each step reads only its new tokens."""
 
 from __future__ import annotations
 
@@ -14,88 +14,81 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Keys and values of rows that grow.
+    """Keys and values of growing sequences.
 
-    Rows may have different lengths: each writes at its own places, and a place reads those up to its own. No token
-    reads what is after it, padding of a shorter prompt or zeros, and the next tokens are written over that.
+    Sequences may have different lengths: each writes at its own positions, and a position reads those up to its own.
+    What
+    lies after it (padding of a shorter prompt, or zeros) is read by no token and overwritten by the next ones.
 
     Args:
-        capacity: places of a row that will be written at most.
+        capacity: maximum number of positions of a sequence.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._columns = 0
-        self._places = torch.empty(0, 0, dtype=torch.int64)
-        self._unread_tensors: dict[tuple[nn.Module, int], Pair] = {}
+        self.columns = 0  # positions stored for the longest sequence
+        self._positions = torch.empty(0, 0, dtype=torch.int64)
+        self._stored: dict[tuple[nn.Module, int], Pair] = {}
         self._uses: Counter[nn.Module] = Counter()
         self._sources: dict[nn.Module, Any] = {}
         self._states: dict[nn.Module, Any] = {}
 
-    @property
-    def columns(self) -> int:
-        """Number of places that are kept, in the longest row."""
-        return self._columns
-
-    def extend(self, places: Tensor) -> Tensor:
-        """Begin a step with new tokens at `places` [B, n]; return all places that they may read, [1, columns]."""
-        self._places = places
-        self._columns += places.shape[1]
+    def extend(self, positions: Tensor) -> Tensor:
+        """Start a step with new tokens at `positions` [B, n]; return all positions that they may read, [1, columns]."""
+        self._positions = positions
+        self.columns += positions.shape[1]
         self._uses.clear()
-        return torch.arange(self._columns, device=places.device)[None]
+        return torch.arange(self.columns, device=positions.device)[None]
 
     def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
-        """Keep keys and values of the new tokens, [B, heads, n, head_dim]; return those of all columns so far.
+        """Store keys and values of the new tokens, [B, heads, n, head_dim]; return those of all columns so far.
 
         Args:
-            owner: the attention that they belong to; each of its calls in a step is another layer.
+            owner: the attention module; each of its calls within a step is another layer.
             key: rotated, if the model rotates keys.
-            value: values.
+            value: the values.
         """
         layer = owner, self._uses[owner]
         self._uses[owner] += 1
-        if layer not in self._unread_tensors:
+        if layer not in self._stored:
             rows, heads, _, width = key.shape
             room = (rows, heads, self.capacity, width)
-            self._unread_tensors[layer] = key.new_zeros(room), value.new_zeros(room)
-        index = self._places[:, None, :, None].expand_as(key)
-        kept = [
-            whole.scatter_(2, index, new) for whole, new in zip(self._unread_tensors[layer], (key, value), strict=True)
-        ]
-        return kept[0][:, :, : self._columns], kept[1][:, :, : self._columns]
+            self._stored[layer] = key.new_zeros(room), value.new_zeros(room)
+        index = self._positions[:, None, :, None].expand_as(key)
+        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._stored[layer], (key, value), strict=True)]
+        return kept[0][:, :, : self.columns], kept[1][:, :, : self.columns]
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows [R] in this order, of all that is kept; one may come several times."""
-        self._unread_tensors = {layer: _select_rows(pair, rows) for layer, pair in self._unread_tensors.items()}
+        """Keep these rows [R] of everything, in this order; a row may occur several times."""
+        self._stored = {layer: _select_rows(pair, rows) for layer, pair in self._stored.items()}
         self._sources = {owner: _select_rows(kept, rows) for owner, kept in self._sources.items()}
         self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def reorder(self, rows: Tensor) -> None:
-        """Let row i continue row `rows[i]`, which reads the same source."""
-        for pair in self._unread_tensors.values():
-            for whole in pair:
-                used = whole[:, :, : self._columns]
+        """Let row i continue row `rows[i]` of the same prompt."""
+        for pair in self._stored.values():
+            for stored in pair:
+                used = stored[:, :, : self.columns]
                 used.copy_(used.index_select(0, rows))
         self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:
-        """Return what `compute` gave on the first call for this owner: states of a source, which does not grow."""
+        """Return what `compute` gave on the owner's first call, such as the states of an encoder."""
         if owner not in self._sources:
             self._sources[owner] = compute()
-        kept: T = self._sources[owner]
-        return kept
+        return self._sources[owner]
 
     def remember(self, owner: nn.Module, state: Any) -> None:
-        """Keep the state of a recurrent model after the tokens so far."""
+        """Store the state of a recurrent model after the tokens so far."""
         self._states[owner] = state
 
     def recall(self, owner: nn.Module) -> Any:
-        """Return the state that was kept last; None at the first step."""
+        """Return the stored state; None at the first step."""
         return self._states.get(owner)
 
 
 def _select_rows(kept: Any, rows: Tensor) -> Any:
-    """Return these rows of the tensors in a structure of tuples and lists; None stays."""
+    """Select rows of the tensors in nested tuples and lists; None stays None."""
     if isinstance(kept, Tensor):
         return kept.index_select(0, rows)
     return kept if kept is None else type(kept)(_select_rows(part, rows) for part in kept)

@@ -1,4 +1,4 @@
-"""Word vectors from characters: token_bytes as ids, and the convolutions that read them (arXiv 1508.06615)."""
+"""Character-level word vectors: character ids of words, and the convolutions that read them (arXiv 1508.06615)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from clozeline.model.parameters.sharding import full_shape
 
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
-"""Special tokens that are one character of their own; the others are spelled as their pieces are written."""
+"""Special tokens that are a single character; the others are spelled as their text is written."""
 _BEGIN, _END, _FILL = _BYTES + 3, _BYTES + 4, _BYTES + 5
 CHARACTERS: Final = _BYTES + 6
-"""Bytes of UTF-8, three special tokens, both ends of a word, and what fills the places after it."""
+"""UTF-8 bytes, three special tokens, start and end of a word, and the filler after it."""
 
 
 def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
@@ -26,27 +26,27 @@ def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping
 
     Args:
         token_bytes: UTF-8 of each word.
-        width: characters of a word, both ends included; at least 3.
-        special_ids: name to place in `token_bytes` of the special tokens among the words.
+        width: characters of a word, start and end included; at least 3.
+        special_ids: index in `token_bytes` of the special tokens, by name.
 
     Example:
         >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()
         [[259, 97, 116, 260, 261], [259, 256, 260, 261, 261]]
     """
-    own = {number: [_SPECIAL[name]] for name, number in (special_ids or {}).items() if name in _SPECIAL}
-    found = torch.full((len(token_bytes), width), _FILL, dtype=torch.int16)
-    for number, spelling in enumerate(token_bytes):
-        word = [_BEGIN, *own.get(number, spelling[: width - 2]), _END]
-        found[number, : len(word)] = torch.tensor(word)
-    return found
+    special = {index: [_SPECIAL[name]] for name, index in (special_ids or {}).items() if name in _SPECIAL}
+    ids = torch.full((len(token_bytes), width), _FILL, dtype=torch.int16)
+    for index, text in enumerate(token_bytes):
+        word = [_BEGIN, *special.get(index, text[: width - 2]), _END]
+        ids[index, : len(word)] = torch.tensor(word)
+    return ids
 
 
 class CharacterEncoder(nn.Module):
-    """Convolutions over the characters of each word, their maxima, highway layers, and a projection.
+    """Convolutions over the characters of each word, max pooling, highway layers, and a projection.
 
     Args:
-        width: of a character's vector.
-        filters: width in characters of the convolutions of a kind, and their number.
+        width: width of a character's vector.
+        filters: (width in characters, number of filters) of each convolution.
         highways: number of highway layers.
         outputs: width of a word's vector.
     """
@@ -55,12 +55,11 @@ class CharacterEncoder(nn.Module):
         super().__init__()
         self.characters = nn.Embedding(CHARACTERS, width)
         self.convolutions = nn.ModuleList(nn.Conv1d(width, count, size) for size, count in filters)
-        found = sum(count for _, count in filters)
-        self.highways = nn.ModuleList(Highway(found) for _ in range(highways))
-        self.projection = nn.Linear(found, outputs)
+        features = sum(count for _, count in filters)
+        self.highways = nn.ModuleList(Highway(features) for _ in range(highways))
+        self.projection = nn.Linear(features, outputs)
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the filters; layers inside have laws of their own."""
         return {f"convolutions.{number}.weight": uniform(0.05) for number in range(len(self.convolutions))}
 
     def forward(self, characters: Tensor) -> Tensor:
@@ -69,20 +68,19 @@ class CharacterEncoder(nn.Module):
         x = torch.cat([convolution(vectors).amax(-1) for convolution in self.convolutions], dim=-1).relu()
         for highway in self.highways:
             x = highway(x)
-        out: Tensor = self.projection(x).unflatten(0, characters.shape[:2])
-        return out
+        return self.projection(x).unflatten(0, characters.shape[:2])
 
-    def flops(self, places: int) -> float:
-        """Return the floating-point operations of the forward for one word of `places` characters."""
+    def flops(self, positions: int) -> float:
+        """Return the FLOPs of the forward pass for one word of `positions` characters."""
         total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
-            total += 2.0 * full_shape(convolution.weight).numel() * (places - convolution.kernel_size[0] + 1)
+            total += 2.0 * full_shape(convolution.weight).numel() * (positions - convolution.kernel_size[0] + 1)
         return total
 
 
 class Highway(nn.Module):
-    """A gate chooses between the input and relu of its linear map (arXiv 1505.00387); first mostly the input."""
+    """A gate mixes the input and the relu of a linear map of it (arXiv 1505.00387); at first mostly the input."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -91,8 +89,7 @@ class Highway(nn.Module):
         self.bias = nn.Parameter(torch.empty(2 * width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the parameters; the bias -2 lets the input through."""
-        return {"weight": normal(self.width**-0.5), "bias": constant_per_gate(0.0, -2.0)}
+        return {"weight": normal(self.width**-0.5), "bias": constant_per_gate(0.0, -2.0)}  # -2 passes the input
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [words, width] to the same shape."""

@@ -1,4 +1,4 @@
-"""From states to the scores of classes: what heads of tasks have on top of a body."""
+"""The classifier on top of a body that task heads share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from clozeline.model.layers.norm import build_norm
 
 
 class Classifier(nn.Module):
-    """Dropout and a linear map; before them, where `hidden` names one, dropout, a linear map and an activation.
+    """Dropout and a linear map; if `hidden` is set, dropout, a linear map and an activation come before them.
 
-    With `hidden: tanh` it is BERT's pooler and classifier (arXiv 1810.04805), with `input_dropout` too RoBERTa's.
+    With `hidden: tanh` this is BERT's pooler and classifier (arXiv 1810.04805); with `input_dropout` as well,
+    RoBERTa's.
     """
 
     settings: ClassVar = frozenset(
         {"scalar_mix", "input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"}
     )
-    """Keys of a head's configuration that it reads."""
+    """Keys of the head's configuration that it reads."""
 
     def __init__(self, config: ModelConfig, options: HeadConfig, classes: int, inputs: int | None = None) -> None:
         super().__init__()
@@ -38,5 +39,4 @@ class Classifier(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., classes]."""
         x = self.norm(self.act(self.dense(self.input_dropout(states))))
-        scores: Tensor = self.out(self.dropout(x))
-        return scores
+        return self.out(self.dropout(x))

@@ -1,4 +1,4 @@
-"""Maps from the states of an encoder to those that a decoder of perhaps another width attends to."""
+"""The projection from encoder states to the states that a decoder, perhaps of another width, attends to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from clozeline.model.layers.norm import build_norm
 
 
 class Connector(nn.Module):
-    """One linear map, or two with the activation between them and a norm after them.
-
-    Args:
-        config: of an encoder-decoder.
-        options: its `connector`.
-    """
+    """One linear map, or two with an activation between them and a norm after them."""
 
     def __init__(self, config: ModelConfig, options: ConnectorConfig) -> None:
         super().__init__()
@@ -30,5 +25,4 @@ class Connector(nn.Module):
         """Map the encoder's states [B, S, dim] to [B, S, dim of the decoder]."""
         if self.enter is not None:
             states = self.activation(self.enter(states))
-        out: Tensor = self.norm(self.leave(states))
-        return out
+        return self.norm(self.leave(states))

@@ -1,4 +1,4 @@
-"""Disentangled attention of DeBERTa (arXiv 2006.03654): contents and relative places have scores with each other."""
+"""DeBERTa's disentangled attention (arXiv 2006.03654): scores between contents and relative positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.model.layers.norm import build_norm
 
 
 class RelativeTable(nn.Module):
-    """A learnt vector for each relative place, read by all layers of a stack."""
+    """A learned vector for each relative position, shared by all layers of a stack."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class RelativeTable(nn.Module):
         self.max_distance, self.buckets = chosen.max_distance, chosen.buckets
 
     def forward(self, positions: Tensor) -> RelativePositions:
-        """Return the vectors, and their rows for each two of the places [B, T]; places [1, T] are those of all rows."""
+        """Return the vectors and the table row of each pair of `positions`, [B, T] or [1, T] for all rows."""
         every = torch.arange(self.table.num_embeddings, device=positions.device)
         distance = positions[:, :, None] - positions[:, None, :]
         rows = relative_row(distance, self.max_distance, self.buckets)
@@ -31,9 +31,9 @@ class RelativeTable(nn.Module):
 
 
 class DisentangledAttention(Attention):
-    """Self-attention whose scores are sums: query with key, query with place's key, and key with place's query.
+    """Self-attention whose scores are the sum of content-content, content-position and position-content scores.
 
-    Scores and softmax are fp32 whatever the weights are: in bf16 the sums lose too much.
+    Scores and softmax are fp32 whatever the type of the weights: in bf16 the sums lose too much precision.
     """
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
@@ -46,11 +46,10 @@ class DisentangledAttention(Attention):
         self.position_dropout = nn.Dropout(config.dropout.hidden)
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """Map [B, T, dim] to the same shape; keys and values are those of `source` [B, T, dim], None: of `x`."""
+        """Map [B, T, dim] to the same shape; keys and values come from `source` [B, T, dim], or `x` if that is None."""
         return super().forward(x, x if source is None else source, plan)
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
-        """Return values [B, heads, T, head_dim], averaged with the softmax of the scores."""
         assert plan.relative is not None
         wide_query, wide_key = query.float(), key.float()
         scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
@@ -60,38 +59,41 @@ class DisentangledAttention(Attention):
         return mixed.to(value.dtype)
 
     def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
-        """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative places.
+        """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
 
-        Both kinds read the row of the distance query - key, as the published code does: for the queries of places, the
-        paper's equation 4 has the opposite distance.
+        Both terms use the distance query - key, as the published code does; the paper's equation 4 has the opposite
+        sign for
+        position-to-content.
         """
         vectors = self.position_dropout(relative.vectors)
         shape = (*query.shape[:2], *relative.rows.shape[1:])
         rows = relative.rows[:, None].expand(shape)
         scores = query.new_zeros(())
+        # content-to-position: queries [B, heads, T, head_dim] against one key per distance [1, heads, rows, head_dim]
         if self.chosen.content_to_position:
-            place = self._split((self.key_of_place or self.key)(vectors)[None]).float()
-            scores = scores + (query @ place.mT).gather(-1, rows)
+            position = self._split((self.key_of_place or self.key)(vectors)[None]).float()
+            scores = scores + (query @ position.mT).gather(-1, rows)
+        # position-to-content: keys against one query per distance
         if self.chosen.position_to_content:
-            place = self._split((self.query_of_place or self.query)(vectors)[None]).float()
-            scores = scores + (key @ place.mT).gather(-1, rows.mT).mT
+            position = self._split((self.query_of_place or self.query)(vectors)[None]).float()
+            scores = scores + (key @ position.mT).gather(-1, rows.mT).mT
         return scores
 
 
 def relative_row(distance: Tensor, max_distance: int, buckets: int | None) -> Tensor:
-    """Return the row of the table for each distance query - key, int64 of any shape.
+    """Return the table row of each distance query - key, int64 of any shape.
 
-    Example (two rows for keys after the query, then two for its own place and those before it):
+    Example (two rows for keys after the query, then two for its own position and those before it):
         >>> relative_row(torch.tensor([-9, -2, -1, 0, 1, 2]), max_distance=2, buckets=None).tolist()
         [0, 0, 1, 2, 3, 3]
     """
     half = buckets or max_distance
-    place = log_bucket(distance, buckets, max_distance) if buckets else distance
-    return (place + half).clamp(0, 2 * half - 1)
+    position = log_bucket(distance, buckets, max_distance) if buckets else distance
+    return (position + half).clamp(0, 2 * half - 1)
 
 
 def log_bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
-    """Return the bucket of each distance, with its sign: up to buckets / 2 itself, then the logarithm's next integer.
+    """Return the signed bucket of each distance: the distance itself up to buckets / 2, then logarithmic, rounded up.
 
     Args:
         distance: int64, any shape.
@@ -104,12 +106,12 @@ def log_bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
     """
     exact = buckets // 2
     # Both logarithms are fp32, so that their ratio is exactly 1 at the last distance.
-    whole = torch.log(torch.tensor((max_distance - 1) / exact))
-    ratio = torch.log(distance.abs().clamp(min=exact) / exact) / whole
+    full = torch.log(torch.tensor((max_distance - 1) / exact))
+    ratio = torch.log(distance.abs().clamp(min=exact) / exact) / full
     shared = torch.ceil(ratio * (exact - 1)).long() + exact
     return torch.where(distance.abs() <= exact, distance, shared * distance.sign())
 
 
 def _like(linear: nn.Linear) -> nn.Linear:
-    """Return a projection of the same shape, with weights of its own."""
+    """Build a projection of the same shape."""
     return nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)

@@ -1,4 +1,4 @@
-"""The first and the last layer of DeBERTa, where they are more than a layer (arXiv 2006.03654)."""
+"""DeBERTa's special first and last layers: the convolution and the enhanced mask decoder (arXiv 2006.03654)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clozeline.model.parameters.initial_values import Draw
 
 
 class Convolution(nn.Module):
-    """A linear map of the tokens around each place; those that the place may not see count as zeros."""
+    """A convolution over the tokens around each position; tokens that the position may not see count as zeros."""
 
     def __init__(self, dim: int, tokens: int) -> None:
         super().__init__()
@@ -23,26 +23,20 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the filters."""
         return {"weight": usual}
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Map [B, T, dim] to the same shape.
-
-        Args:
-            x: [B, T, dim].
-            mask: [B, 1, T or 1, T] bool, True where a place sees another; None: all is visible.
-        """
+        """Map x [B, T, dim] to the same shape; `mask` [B, 1, T or 1, T] is True where a position sees another."""
         tokens = self.weight.shape[-1]
         half = tokens // 2
         around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)  # [B, T, dim, tokens]
         if mask is not None:
-            around = around * _neighbours(mask, tokens)[:, :, None]
+            around = around * _neighbors(mask, tokens)[:, :, None]
         return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
 
 
 class ConvolutionLayer(Layer):
-    """A layer and a convolution side by side: norm(layer(x) + activation(dropout(convolution(x))))."""
+    """A layer and a convolution in parallel: norm(layer(x) + activation(dropout(convolution(x))))."""
 
     def __init__(self, config: ModelConfig, tokens: int) -> None:
         super().__init__(config, cross=False)
@@ -52,17 +46,16 @@ class ConvolutionLayer(Layer):
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
-        """Map [B, T, dim] to the same shape; `source` is None."""
-        beside = self.act(self.dropout(self.convolution(x, plan.mask)))
-        out: Tensor = self.norm(super().forward(x, plan, source, source_plan) + beside)
-        return out
+        convolved = self.act(self.dropout(self.convolution(x, plan.mask)))
+        return self.norm(super().forward(x, plan, source, source_plan) + convolved)
 
 
 class MaskDecoder(Layer):
-    """The enhanced mask decoder (§3.2): absolute places enter where hidden tokens are decoded, and only there.
+    """The enhanced mask decoder (§3.2): absolute positions enter only where masked tokens are decoded.
 
-    The layer is applied several times. Its keys and values are always those of the states x before it; its queries are
-    x plus the vectors of the places at first, then its own last output.
+    The layer is applied several times. Keys and values always come from the states x of the layer before it; queries
+    are
+    x plus the position vectors at first, then the layer's own last output.
     """
 
     def __init__(self, config: ModelConfig, steps: int) -> None:
@@ -71,7 +64,6 @@ class MaskDecoder(Layer):
         self.steps = steps
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
-        """Map [B, T, dim] to the same shape; `source` is None."""
         assert plan.relative is not None
         query: Tensor = x + self.places(plan.relative.absolute)
         for _ in range(self.steps):
@@ -80,18 +72,18 @@ class MaskDecoder(Layer):
 
 
 def build_layers(config: ModelConfig, layers: int, cross: bool) -> list[Layer]:
-    """Build the layers of a stack, the first and the last one as the configuration says."""
-    found = [Layer(config, cross, number) for number in range(layers)]
+    """Build the layers of a stack, with DeBERTa's first and last layer where the configuration has them."""
+    layers_of_stack = [Layer(config, cross, number) for number in range(layers)]
     chosen = config.position.disentangled
     if chosen is not None and chosen.mask_decoder is not None:
-        found[-1] = MaskDecoder(config, chosen.mask_decoder)
+        layers_of_stack[-1] = MaskDecoder(config, chosen.mask_decoder)
     if chosen is not None and chosen.convolution is not None:
-        found[0] = ConvolutionLayer(config, chosen.convolution)
-    return found
+        layers_of_stack[0] = ConvolutionLayer(config, chosen.convolution)
+    return layers_of_stack
 
 
-def _neighbours(mask: Tensor, tokens: int) -> Tensor:
-    """Return [B, T, tokens] bool: which of the tokens around each place it sees."""
+def _neighbors(mask: Tensor, tokens: int) -> Tensor:
+    """Return [B, T, tokens] bool: which of the tokens around each position it sees."""
     columns, half = mask.shape[-1], tokens // 2
     sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
     around = torch.arange(columns, device=mask.device)[:, None] + torch.arange(tokens, device=mask.device)

@@ -1,4 +1,4 @@
-"""Packed documents that do not see each other, and attention of each to itself without a mask over whole rows."""
+"""Attention within packed documents, computed per document instead of by a mask over entire rows."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from torch.nn.attention.varlen import varlen_attn
 from clozeline.model.layers.masks import Documents, window_mask
 
 _AMPERE = 8
-"""Compute capability from which the flat kernel runs."""
+"""Lowest compute capability of the flat kernel."""
 _WIDEST_HEAD = 256
 
 
 def batch_documents(tensors: Mapping[str, Tensor]) -> Documents | None:
-    """Return the documents of a batch that are kept apart; None: there are none."""
+    """Return the documents of a batch that must not see each other, or None."""
     if "document_ids" not in tensors:
         return None
     if "cu_seqlens" not in tensors:
         return Documents(tensors["document_ids"])
     longest = tensors["max_seqlen"]
-    # `add_host_shapes` has written the number as a shape, so that no accelerator is waited for.
+    # `add_host_shapes` stores the number as a shape, so that reading it does not wait for the accelerator
     return Documents(tensors["document_ids"], tensors["cu_seqlens"], len(longest) if longest.ndim else int(longest))
 
 
 def reads_documents(states: Tensor, head_dim: int, dropout: float) -> bool:
-    """Return whether `attend` runs on states of this device and type; if not, a mask over whole rows does the same.
+    """Return whether `attend` supports states of this device and type; if not, use a mask over entire rows.
 
-    The flat kernel of an accelerator takes half precision and no dropout, on devices from Ampere on. A compiler of CPU
-    code would meet as many shapes as there are documents.
+    The flat kernel of an accelerator needs half precision, no dropout, and Ampere or later. When a CPU graph is
+    compiled,
+    each document would have a shape of its own.
 
     Args:
-        states: of which queries, keys and values are projections.
+        states: inputs of the projections to queries, keys and values.
         head_dim: width of a head.
-        dropout: of the scores, in this forward.
+        dropout: dropout of the scores in this forward pass.
     """
     if dropout:
         return False
@@ -49,16 +50,16 @@ def reads_documents(states: Tensor, head_dim: int, dropout: float) -> bool:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
 ) -> Tensor:
-    """Return the values that each place reads in its document, [B, heads, T, head_dim].
+    """Return the values that each position reads in its document, [B, heads, T, head_dim].
 
     Args:
         query: [B, heads, T, head_dim].
         key: [B, kv_heads, T, head_dim].
-        value: as keys.
+        value: like `key`.
         documents: of the rows.
-        causal: a place reads none after it.
-        window: most places between two that read each other; None: any number.
-        scale: of the scores.
+        causal: a position does not read later ones.
+        window: largest distance between a query and a key; None: no limit.
+        scale: factor of the scores.
     """
     kernel = attend_one_by_one if query.device.type == "cpu" else attend_flat
     return kernel(query, key, value, documents, causal, window, scale)
@@ -67,7 +68,7 @@ def attend(
 def attend_flat(
     query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
 ) -> Tensor:
-    """Do what `attend` says with one call of the accelerator's kernel for sequences laid end to end."""
+    """Compute `attend` by one call of the accelerator's variable-length kernel."""
     bounds, longest, near = documents.bounds, documents.longest, -1 if window is None else window
     assert bounds is not None
     mixed = varlen_attn(
@@ -89,21 +90,22 @@ def attend_flat(
 def attend_one_by_one(
     query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
 ) -> Tensor:
-    """Do what `attend` says with one call a document: on a CPU, quicker than scores that a mask throws away."""
+    """Compute `attend` by one call per document: on a CPU this is faster than scores that a mask discards."""
     assert documents.bounds is not None
     sizes = documents.bounds.diff().tolist()
     queries, keys, values = (torch.split(_end_to_end(states), sizes) for states in (query, key, value))
     mixed = []
-    for own, size in enumerate(sizes):
+    # each document: [1 .. T, heads, head_dim], with its own window mask where it is longer than the window
+    for index, size in enumerate(sizes):
         near = None
         if window is not None and size > window + 1:
-            places = torch.arange(size)[None]
-            near = window_mask(places, places, window)[0, 0]
+            positions = torch.arange(size)[None]
+            near = window_mask(positions, positions, window)[0, 0]
             near = near.tril() if causal else near
         states = F.scaled_dot_product_attention(
-            queries[own].transpose(0, 1),
-            keys[own].transpose(0, 1),
-            values[own].transpose(0, 1),
+            queries[index].transpose(0, 1),
+            keys[index].transpose(0, 1),
+            values[index].transpose(0, 1),
             attn_mask=near,
             is_causal=causal and near is None,
             scale=scale,
@@ -114,11 +116,9 @@ def attend_one_by_one(
 
 
 def _end_to_end(states: Tensor) -> Tensor:
-    """Return [B * T, heads, head_dim] from [B, heads, T, head_dim]."""
-    return states.transpose(1, 2).flatten(0, 1)
+    return states.transpose(1, 2).flatten(0, 1)  # [B, heads, T, head_dim] to [B * T, heads, head_dim]
 
 
 def _in_rows(mixed: Tensor, query: Tensor) -> Tensor:
-    """Return [B, heads, T, head_dim], as queries are, from [B * T, heads, head_dim]."""
     rows, _, columns, _ = query.shape
-    return mixed.view(rows, columns, *mixed.shape[1:]).transpose(1, 2)
+    return mixed.view(rows, columns, *mixed.shape[1:]).transpose(1, 2)  # [B, heads, T, head_dim]

@@ -1,4 +1,4 @@
-"""From token vectors to the input of a stack: places, segment types, norm, dropout, and a change of width."""
+"""The input of a stack: token vectors plus positions and segment types, norm, dropout, and a projection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.model.layers.position import Position
 
 
 class Embeddings(nn.Module):
-    """Everything between the token table and the first layer; two stacks may share the table, never this."""
+    """Everything between the token table and the first layer; two stacks may share the table but not this module."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -24,12 +24,11 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(config.dim) if config.emb_scale else 1.0
 
     def forward(self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None) -> Tensor:
-        """Return [B, T, dim] from token vectors [B, T, emb_dim], place ids [B, T] and type ids [B, T] (None: 0)."""
+        """Return [B, T, dim] from token vectors [B, T, emb_dim], position ids and type ids (None: all 0) [B, T]."""
         x = vectors * self.scale if self.scale != 1.0 else vectors
         if self.types is not None:
             x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)
-        places = position.embed(positions)
-        if places is not None:
-            x = x + places.to(x.dtype)
-        out: Tensor = self.project(self.dropout(self.norm(x)))
-        return out
+        added = position.embed(positions)
+        if added is not None:
+            x = x + added.to(x.dtype)
+        return self.project(self.dropout(self.norm(x)))

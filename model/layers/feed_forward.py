@@ -20,7 +20,5 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout.activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, T, dim] to the same shape."""
         inner = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
-        out: Tensor = self.down(self.dropout(inner))
-        return out
+        return self.down(self.dropout(inner))

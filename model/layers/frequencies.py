@@ -1,4 +1,4 @@
-"""Frequencies of waves over places, and their scaling for rows longer than those of the first training."""
+"""Frequencies of rotary and sinusoidal positions, and their scaling for longer contexts."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from clozeline.model.configuration.position import ScalingConfig
 
 
 def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tensor:
-    """Return theta^(-2i / width) for i below width / 2: radians a place, fp32."""
+    """Return theta^(-2i / width) for i below width / 2: radians per position, fp32."""
     exponents = torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width
     return 1.0 / theta**exponents
 
 
 def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
-    """Return the frequencies [width / 2] of rotary positions, as one kind of scaling changes them.
+    """Return the scaled frequencies [width / 2] of rotary positions.
 
     Args:
-        scaling: the kind and its numbers.
-        width: of a head.
-        theta: base of the wave lengths.
-        positions: place ids, any shape; only `dynamic` reads them: all rows of a batch turn by its largest place.
+        scaling: the method and its parameters.
+        width: width of a head.
+        theta: base of the wavelengths.
+        positions: position ids, any shape; only `dynamic` reads them, and scales the batch by its largest position.
     """
     plain, old = frequencies(width, theta, positions.device), scaling.original_maximum or 0
     match scaling.kind:
         case "linear":
             return plain / scaling.factor
         case "dynamic":
-            places = (positions.max() + 1).clamp(min=old)
-            growth = scaling.factor * places / old - (scaling.factor - 1)
+            longest = (positions.max() + 1).clamp(min=old)
+            growth = scaling.factor * longest / old - (scaling.factor - 1)
             return frequencies(width, theta * growth ** (width / (width - 2)), positions.device)
         case "llama3":
             turns = old * plain / (2 * math.pi)
             low, high = scaling.low_freq_factor, scaling.high_freq_factor
-            kept = ((turns - low) / (high - low)).clamp(0, 1)
+            # share of each frequency that is kept: 1 for short waves, 0 for long ones
+            share = ((turns - low) / (high - low)).clamp(0, 1)
         case "yarn":
-            kept = 1 - _yarn_ramp(scaling, width, theta, positions.device)
-    return kept * plain + (1 - kept) * plain / scaling.factor
+            share = 1 - _yarn_ramp(scaling, width, theta, positions.device)
+    return share * plain + (1 - share) * plain / scaling.factor
 
 
 def attention_factor(scaling: ScalingConfig) -> float:
-    """Return the factor of queries and keys beside their rotation: YaRN's attention factor, else 1."""
+    """Return the factor of queries and keys next to their rotation: YaRN's attention factor, otherwise 1."""
     if scaling.kind != "yarn":
         return 1.0
     if scaling.attention_factor is not None:
@@ -68,6 +69,6 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
 
 
 def _pair_of(turns: float, scaling: ScalingConfig, width: int, theta: float) -> float:
-    """Return the pair, as a fraction, whose wave makes this many turns within the rows of the first training."""
-    places = scaling.original_maximum or 0
-    return width * math.log(places / (turns * 2 * math.pi)) / (2 * math.log(theta))
+    """Return the fractional pair index whose wave makes this many turns within the original context length."""
+    maximum = scaling.original_maximum or 0
+    return width * math.log(maximum / (turns * 2 * math.pi)) / (2 * math.log(theta))

@@ -1,4 +1,4 @@
-"""One Transformer layer: self-attention, optionally cross-attention, feed-forward."""
+"""A Transformer layer: self-attention, optional cross-attention, feed-forward."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ class SelfAttention(Attention):
     """Attention of a sequence to itself; a separate class, so that the norm is applied to `x` once."""
 
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
-        """Map [B, T, dim] to the same shape."""
         return super().forward(x, x, plan)
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the whole sequence: a cache adds those of the tokens before."""
+        """Return keys and values of the entire sequence: a cache adds those of the earlier tokens."""
         key, value = self.project(source, plan)
         return (key, value) if plan.cache is None else plan.cache.append(self, key, value)
 
 
 class Layer(nn.Module):
-    """Two or three residual blocks. `depth` is the number of the layer in its stack, from 0."""
+    """Two or three residual blocks. `depth` is the layer index in its stack, from 0."""
 
     def __init__(self, config: ModelConfig, cross: bool, depth: int = 0) -> None:
         super().__init__()
@@ -37,16 +36,8 @@ class Layer(nn.Module):
         self.feed_forward = Residual(config, FeedForward(config))
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
-        """Map [B, T, dim] to the same shape.
-
-        Args:
-            x: [B, T, dim].
-            plan: self-attention's.
-            source: the encoder's states [B, S, dim], read by cross-attention only.
-            source_plan: cross-attention's.
-        """
+        """Map x [B, T, dim] to the same shape; cross-attention reads `source`, the encoder's states [B, S, dim]."""
         x = self.attention(x, plan)
         if self.cross is not None:
             x = self.cross(x, source, source_plan)
-        out: Tensor = self.feed_forward(x)
-        return out
+        return self.feed_forward(x)

@@ -1,4 +1,4 @@
-"""A layer of long short-term memory, with weight drop."""
+"""An LSTM layer with weight drop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ State: TypeAlias = tuple[Tensor, Tensor]
 
 
 class LongShortTermMemory(nn.Module):
-    """An LSTM over rows, from zeros or from a state; torch's fused kernel does the arithmetic.
+    """An LSTM over sequences, from zeros or a given state, by torch's fused kernel.
 
-    Weight drop (arXiv 1708.02182 §2): in training each forward drops entries of the recurrent matrix, the same ones at
-    all tokens. The parameter is the whole matrix, in evaluation and in checkpoints.
+    Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent matrix, the same
+    ones at
+    all tokens. The parameter is the full matrix, in evaluation and in checkpoints.
 
     Args:
         inputs: width of the inputs.
@@ -35,11 +36,10 @@ class LongShortTermMemory(nn.Module):
         self.bias = nn.Parameter(torch.empty(4 * outputs))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the parameters."""
         return gate_distributions(self.outputs)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last place."""
+        """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last position."""
         first = x.new_zeros(len(x), self.outputs)
         output, cell = (first, first) if state is None else state
         recurrent = F.dropout(self.recurrent, self.weight_dropout, self.training)
@@ -52,7 +52,7 @@ class LongShortTermMemory(nn.Module):
 
 
 def gate_distributions(width: int) -> dict[str, Draw]:
-    """Return the laws of the gates input, forget, candidate, output: weights from ±1 / sqrt(width), biases 0.
+    """Return the initial distributions of the gates, in the order input, forget, candidate, output.
 
     The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al. 2015).
     """

@@ -1,4 +1,4 @@
-"""Attention masks: which places see which, built once per forward."""
+"""Attention masks: which positions see which, built once per forward pass."""
 
 from __future__ import annotations
 
@@ -18,98 +18,97 @@ class RelativePositions(NamedTuple):
     """Input of disentangled attention; the same for all layers of a stack."""
 
     vectors: Tensor
-    """[rows, dim], one for each relative place."""
+    """[rows, dim], one for each relative position"""
     rows: Tensor
-    """[B or 1, T, T] int64: the row of `vectors` for each query and key."""
+    """[B or 1, T, T] int64: the row of `vectors` for each query and key"""
     absolute: Tensor
-    """[B or 1, T] int64: place ids."""
+    """[B or 1, T] int64: position ids"""
 
 
 class Documents(NamedTuple):
-    """Documents of rows [B, T], those of all rows laid end to end; the padding of a row is a document of its own."""
+    """Packed documents of rows [B, T], all rows laid end to end; the padding of a row counts as a document."""
 
     numbers: Tensor
-    """[B, T], document of each place in its row."""
+    """[B, T], document of each position in its row"""
     bounds: Tensor | None = None
-    """int32 [documents + 1]: where documents begin in B * T, and the end (`cu_seqlens`); None: a mask has to do."""
+    """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use a mask"""
     longest: int = 0
-    """Places of the longest one."""
+    """positions of the longest document"""
 
     def mask(self) -> Tensor:
-        """Return [B, 1, T, T] bool: the same for kernels that take whole rows."""
+        """Return the equivalent mask for kernels that take entire rows, [B, 1, T, T] bool."""
         return document_mask(self.numbers)
 
 
 class AttentionPlan(NamedTuple):
-    """Inputs of attention besides queries, keys and values; the same for all layers of a stack."""
+    """Inputs of attention other than queries, keys and values; the same for all layers of a stack."""
 
     mask: Tensor | None = None
-    """None = all is visible; bool (True = attend) or additive scores, broadcastable to [B, heads, queries, keys]."""
+    """None = everything is visible; bool (True = attend) or additive scores, broadcastable to [B, heads, queries,
+    keys]"""
     causal: bool = False
-    """Only places up to the query's own are visible; never together with a mask."""
+    """only positions up to the query's own are visible; never together with a mask"""
     rotation: tuple[Tensor, Tensor] | None = None
-    """Cosines and sines [B, 1, T, head_dim] of rotary positions."""
+    """cosines and sines [B, 1, T, head_dim] of rotary positions"""
     cache: Cache | None = None
-    """Keeper of keys and values; None: none are kept."""
+    """key-value cache; None: nothing is stored"""
     relative: RelativePositions | None = None
-    """Relative places, which disentangled attention reads."""
+    """relative positions, for disentangled attention"""
     documents: Documents | None = None
-    """Documents that read themselves alone, without a mask; padding is hidden by their bounds."""
+    """documents that attend to themselves only, without a mask; their bounds hide padding"""
     window: int | None = None
-    """Most places between two of a document that read each other; read with `documents` only."""
+    """largest distance between query and key in a document; read with `documents` only"""
 
 
 def padding_mask(
     lengths: Tensor, columns: int, device: torch.device, left_padding: Tensor | None = None
 ) -> Tensor | None:
-    """Return [B, 1, 1, columns] bool, True at tokens; None where no row is padded, which is the faster kernel.
+    """Return [B, 1, 1, columns] bool, True at tokens; None if no row is padded, which allows the faster kernel.
 
     Args:
-        lengths: [B], or [] where `add_host_shapes` has seen that no row is padded.
+        lengths: [B], or [] where `add_host_shapes` has found no padding.
         columns: T.
         device: of the mask.
-        left_padding: [B], places before the tokens of each row; None = 0.
+        left_padding: [B], padding before the tokens of each row; None = 0.
     """
     if lengths.ndim == 0:
         return None
-    places = torch.arange(columns, device=device).expand(len(lengths), -1)
+    positions = torch.arange(columns, device=device).expand(len(lengths), -1)
     if left_padding is not None:
-        places = places - left_padding.to(device)[:, None]
-    return ((places >= 0) & (places < lengths.to(device)[:, None]))[:, None, None, :]
+        positions = positions - left_padding.to(device)[:, None]
+    return ((positions >= 0) & (positions < lengths.to(device)[:, None]))[:, None, None, :]
 
 
 def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Return the padding mask of the rows of `input_ids`, padded on either side; None where no row is padded."""
+    """Return the padding mask of the rows of `input_ids`, padded on either side; None if no row is padded."""
     ids = tensors["input_ids"]
     return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
 
 
 def document_mask(queries: Tensor, keys: Tensor | None = None) -> Tensor:
-    """Return [B, 1, Tq, Tk] bool from the document numbers of queries [B, Tq] and keys [B, Tk]: True where they agree.
-
-    Without keys, both are places of the same rows.
-    """
+    """Return [B, 1, Tq, Tk] bool from document numbers of queries [B, Tq] and keys [B, Tk] (None: the same rows)."""
     return (queries[:, :, None] == (queries if keys is None else keys)[:, None, :])[:, None]
 
 
 def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
-    """Return [B, 1, T, T] bool: what each place may read, in a mode of UniLM (arXiv 1905.03197) for each row.
+    """Return [B, 1, T, T] bool: what each position may read, in one of UniLM's modes (arXiv 1905.03197) per row.
 
     Args:
-        attention: [B]; place i reads 0 every place j, 1 those with j <= i, 2 with j >= i, 3 with j <= i or j < prefix.
-        prefix_length: [B], places of the prefix; read in mode 3 only.
+        attention: [B]; position i reads 0 every position j, 1 those with j <= i, 2 with j >= i, 3 with j <= i or j <
+            prefix.
+        prefix_length: [B], length of the prefix; read in mode 3 only.
         columns: T.
     """
-    places = torch.arange(columns, device=attention.device)
-    earlier = places <= places[:, None]
+    positions = torch.arange(columns, device=attention.device)
+    earlier = positions <= positions[:, None]
     mode = attention[:, None, None]
-    prefix = (mode == 3) & (places < prefix_length[:, None, None])
+    prefix = (mode == 3) & (positions < prefix_length[:, None, None])
     forward, backward = ((mode == 1) | (mode == 3)) & earlier, (mode == 2) & earlier.T
     return ((mode == 0) | forward | backward | prefix)[:, None]
 
 
 def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Return which places may read which, [B, 1, T, T] bool, by the documents and modes of a batch; None: all."""
+    """Return which positions may read which, [B, 1, T, T] bool, by the documents and modes of a batch; None: all."""
     pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
     if "attention" not in tensors:
         return pairs
@@ -120,14 +119,15 @@ def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
 
 
 def rank_mask(rank: Tensor, predicted: int) -> Tensor:
-    """Return which places the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
+    """Return which positions the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
 
-    A place of the content stream reads places of its own rank and of lower ones. The query of rank r, in row
-    T + r - 1 of the mask, reads those below r.
+    A position of the content stream reads positions of its own rank and of lower ones. The query of rank r, in row T +
+    r - 1
+    of the mask, reads those below r.
 
     Args:
-        rank: [B, T], 0 for context, r for the place that is predicted as the r-th.
-        predicted: queries of a row.
+        rank: [B, T], 0 for context, r for the position that is predicted as the r-th.
+        predicted: number of queries of a row.
 
     Example:
         >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
@@ -139,13 +139,13 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
-    """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] places, which the whole row may see."""
-    places = torch.arange(columns, device=prefix_length.device)
-    return (places < prefix_length[:, None])[:, None, None, :]
+    """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] positions, which all positions may see."""
+    positions = torch.arange(columns, device=prefix_length.device)
+    return (positions < prefix_length[:, None])[:, None, None, :]
 
 
 def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Return [B or 1, 1, Tq, Tk] bool, True where two places, [B or 1, T] each, are at most `window` apart."""
+    """Return [B or 1, 1, Tq, Tk] bool, True where two positions, [B or 1, T] each, are at most `window` apart."""
     return ((queries[:, :, None] - keys[:, None, :]).abs() <= window)[:, None]
 
 
@@ -162,12 +162,12 @@ def plan_attention(
     Args:
         bias: additive scores [B or 1, heads, T, T], or None.
         padding: from `padding_mask`, or None.
-        causal: no place sees a later one. Causality alone hides padding on the right from every token, so that a
-            causal stack is given padding only where it is on the left.
+        causal: no position sees a later one. This alone hides padding on the right, so that a causal stack is given
+            padding
+            only where it is on the left.
         rotation: passed on.
-        pairs: [B or 1, 1, T, T] bool from `document_mask`, `mode_mask`, `window_mask` or several, where rows or layers
-            restrict which places see which.
-        prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
+        pairs: [B or 1, 1, T, T] bool, the combination of `document_mask`, `mode_mask` and `window_mask`, or None.
+        prefix: from `prefix_mask`, where a causal stack reads the start of a row in both directions.
     """
     if pairs is not None or prefix is not None or (causal and padding is not None):
         visible = _visible(pairs, prefix, padding, causal)
@@ -183,24 +183,24 @@ def plan_attention(
 def plan_continuation(
     bias: Tensor | None,
     rotation: tuple[Tensor, Tensor] | None,
-    places: Tensor,
+    positions: Tensor,
     columns: Tensor,
     prefix: Tensor | None,
     cache: Cache,
     pairs: Tensor | None = None,
 ) -> AttentionPlan:
-    """Return the plan of tokens that continue what a cache holds: each reads the places up to its own.
+    """Return the plan of tokens that continue what a cache holds: each reads the positions up to its own.
 
     Args:
         bias: additive scores [B or 1, heads, n, columns], or None.
         rotation: passed on.
-        places: [B, n], of the new tokens.
-        columns: [1, columns], places that the cache holds, the new ones among them.
-        prefix: from `prefix_mask`, where rows begin with a part that is read in both directions.
+        positions: [B, n], of the new tokens.
+        columns: [1, columns], positions in the cache, the new ones included.
+        prefix: from `prefix_mask`, where rows start with a part that is read in both directions.
         cache: passed on.
-        pairs: from `window_mask`, where a layer restricts which places see which.
+        pairs: from `window_mask`, for local layers.
     """
-    visible = (columns[:, None, :] <= places[:, :, None])[:, None]
+    visible = (columns[:, None, :] <= positions[:, :, None])[:, None]
     if prefix is not None:
         visible = visible | prefix
     if pairs is not None:
@@ -209,13 +209,10 @@ def plan_continuation(
 
 
 def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
-    """Return [B, 1, T, T] bool: later places only inside the prefix, no other pairs than given, no padding.
-
-    A place always sees itself: a place without any visible place, such as padding read backwards, would become NaN.
-    """
-    given = next(mask for mask in (pairs, prefix, padding) if mask is not None)
-    columns = given.shape[-1]
-    visible = torch.ones(columns, columns, dtype=torch.bool, device=given.device)
+    """Return [B, 1, T, T] bool: later positions only inside the prefix, no pairs beyond `pairs`, no padding."""
+    first = next(mask for mask in (pairs, prefix, padding) if mask is not None)
+    columns = first.shape[-1]
+    visible = torch.ones(columns, columns, dtype=torch.bool, device=first.device)
     if causal:
         visible = visible.tril()
     if prefix is not None:
@@ -223,5 +220,6 @@ def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None
     for mask in (pairs, padding):
         visible = visible if mask is None else visible & mask
     if padding is not None:
-        visible = visible | torch.eye(columns, dtype=torch.bool, device=given.device)
+        # every position sees itself: one that sees nothing, such as padding read backwards, would become NaN
+        visible = visible | torch.eye(columns, dtype=torch.bool, device=first.device)
     return visible

@@ -1,4 +1,4 @@
-"""Normalisation: LayerNorm from torch, RMSNorm (arXiv 1910.07467), and NoNorm (arXiv 2004.02984)."""
+"""Normalization: LayerNorm from torch, RMSNorm (arXiv 1910.07467), and NoNorm (arXiv 2004.02984)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class NoNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [..., width] to the same shape."""
         return x * self.weight + self.bias
 
 
@@ -31,7 +30,6 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [..., width] to the same shape."""
         if x.dtype in (torch.float32, torch.float64):
             return functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
         wide = x.float()  # torch's own applies the gain before it rounds, published models after that

@@ -1,4 +1,4 @@
-"""One vector for a row, from the state of its first place."""
+"""BERT's pooler: one vector per sequence, from the state of its first position."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Pooler(nn.Module):
-    """tanh(Linear(x)) of the first place's state, [CLS] (arXiv 1810.04805); without a transform the state itself."""
+    """tanh(Linear(x)) of the state at [CLS] (arXiv 1810.04805); without a transform the state itself."""
 
     def __init__(self, width: int, *, transform: bool = True) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One vector for a row, chosen or averaged from the states of its tokens; padding has no part in it."""
+"""Pooling: one vector per sequence from the states of its tokens; padding is ignored."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from torch import Tensor
 from clozeline.errors import BatchError
 
 PAIR_FEATURES: Final = 4
-"""Vectors that the pool `pair` puts side by side."""
+"""Vectors that the pool `pair` concatenates."""
 
 
 def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return one vector a row, [B, T, dim] to [B, dim], or to [B, 4 x dim] of a pair.
+    """Return one vector per row: [B, T, dim] to [B, dim], or to [B, 4 x dim] for `pair`.
 
     A row without tokens is read as one token.
 
     Args:
         kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv 1908.10084); last, the last
-            token, which alone has seen the whole row in a causal stack; decoder_last, the decoder's state at the
-            place of the encoder's last token: the decoder reads the same row, shifted by one (arXiv 1910.13461); pair,
-            the means a and b of the two segments, with their distance and product: a, b, abs(a - b), a x b (arXiv
-            1705.02364), each mean with the special tokens of its segment.
+            token,
+            the only one that has seen the entire row in a causal stack; decoder_last, the decoder's state at the
+            position of
+            the encoder's last token, as the decoder reads the same row shifted by one (arXiv 1910.13461); pair, the
+            means a
+            and b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its special tokens.
         hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
         tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair: `type_ids` [B, T].
 
     Raises:
         BatchError: decoder_last: a decoder's row is shorter than the encoder's. pair: rows have no segments.
 
-    Example (two rows of two tokens and of one, the second with a place of padding):
+    Example (two rows of two tokens and of one, the second with one padded position):
         >>> hidden = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
         >>> batch = {"lengths": torch.tensor([2, 1])}
         >>> [pool(kind, hidden, batch).flatten().tolist() for kind in ("cls", "mean", "max", "last")]
@@ -43,13 +45,14 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     if kind == "decoder_last":
         if columns < tensors["input_ids"].shape[1]:
             raise BatchError(
-                f"decoder_input_ids: expected the row of the encoder, {tensors['input_ids'].shape[1]} places, got "
+                f"decoder_input_ids: expected the row of the encoder, {tensors['input_ids'].shape[1]} positions, got "
                 f"{columns}: the pool decoder_last reads the state at the row's last token"
             )
         first = torch.zeros_like(lengths)
+    # pools over all tokens: `inside` [B, T] is True at tokens
     if kind in ("mean", "max", "pair"):
-        places = torch.arange(columns, device=hidden.device) - first[:, None]
-        inside = (places >= 0) & (places < lengths[:, None])
+        positions = torch.arange(columns, device=hidden.device) - first[:, None]
+        inside = (positions >= 0) & (positions < lengths[:, None])
         if kind == "max":
             return hidden.masked_fill(~inside[..., None], -torch.inf).amax(1)
         if kind == "mean":
@@ -59,10 +62,11 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         segments = tensors.get("segment_ids", tensors["type_ids"]).to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)
-    place = first if kind == "cls" else first + lengths - 1
-    return hidden[torch.arange(rows, device=hidden.device), place]
+    # pools of one token
+    position = first if kind == "cls" else first + lengths - 1
+    return hidden[torch.arange(rows, device=hidden.device), position]
 
 
 def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
-    """Return the mean state of the chosen places [B, T] of each row, 0 where there are none."""
+    """Return the mean state of the chosen positions [B, T] of each row, 0 where there are none."""
     return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(min=1)

@@ -1,8 +1,7 @@
-"""The place of a token in the model: added to the embedding, rotating queries and keys, or biasing the scores.
+"""Position information: added to the embeddings, rotating queries and keys, or biasing the attention scores.
 
-Every kind is a `Position`; the parts it does not use are neutral. The model never computes place ids itself: they come
-with the batch, so that packed documents, left padding and shifted spans need nothing here. Ids [1, T] are those of all
-rows.
+Every kind is a `Position` whose unused parts are neutral. The model never computes position ids: they come with the
+batch, so that packed documents, left padding and shifted spans need nothing here. Ids [1, T] apply to all rows.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from clozeline.model.layers.frequencies import attention_factor, frequencies, sc
 
 
 class Position(nn.Module):
-    """A model without position information; the kinds below override its methods."""
+    """A model without position information; the subclasses override its methods."""
 
     def embed(self, positions: Tensor) -> Tensor | None:
         """Return vectors [B, T, width] to add to the embeddings of `positions` [B, T], or None."""
@@ -29,7 +28,7 @@ class Position(nn.Module):
         return None
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """Return additive scores [B or 1, heads, Tq, Tk] of a self-attention between places [B, T], or None."""
+        """Return additive scores [B or 1, heads, Tq, Tk] of a self-attention between positions [B, T], or None."""
         return None
 
 
@@ -42,9 +41,7 @@ class Learned(Position):
         self.offset = offset
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Return rows of the table; `add_host_shapes` has checked that it has these places."""
-        table: Tensor = self.table(positions + self.offset)
-        return table
+        return self.table(positions + self.offset)  # `add_host_shapes` has checked the range
 
 
 class Sinusoidal(Position):
@@ -61,27 +58,26 @@ class Sinusoidal(Position):
 
 
 class Rope(Position):
-    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i turns with i + head_dim / 2."""
+    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i is paired with i + head_dim / 2."""
 
     def __init__(self, head_dim: int, theta: float, scaling: ScalingConfig | None = None) -> None:
         super().__init__()
         self.head_dim, self.theta, self.scaling = head_dim, theta, scaling
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines; angles are fp32, for bf16 is off by whole turns at place 4000."""
-        angles = positions[..., None].float() * self._frequencies(positions)
+        # angles are fp32: bf16 is off by entire turns at position 4000
+        if self.scaling is None:
+            waves = frequencies(self.head_dim, self.theta, positions.device)
+        else:
+            waves = scale_frequencies(self.scaling, self.head_dim, self.theta, positions)
+        angles = positions[..., None].float() * waves
         both = torch.cat((angles, angles), dim=-1)[:, None]
         length = 1.0 if self.scaling is None else attention_factor(self.scaling)
         return length * both.cos(), length * both.sin()
 
-    def _frequencies(self, positions: Tensor) -> Tensor:
-        if self.scaling is None:
-            return frequencies(self.head_dim, self.theta, positions.device)
-        return scale_frequencies(self.scaling, self.head_dim, self.theta, positions)
-
 
 class T5Bias(Position):
-    """A learnt score per head and bucket of the distance key - query (arXiv 1910.10683); one table per stack."""
+    """A learned score per head and bucket of the distance key - query (arXiv 1910.10683); one table per stack."""
 
     def __init__(self, heads: int, buckets: int, max_distance: int, causal: bool) -> None:
         super().__init__()
@@ -89,7 +85,6 @@ class T5Bias(Position):
         self.max_distance, self.causal = max_distance, causal
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Return [B or 1, heads, Tq, Tk]; places [1, T] are those of all rows."""
         distance = keys[:, None, :] - queries[:, :, None]
         buckets = t5_bucket(distance, self.table.num_embeddings, self.max_distance, self.causal)
         scores: Tensor = self.table(buckets)
@@ -97,14 +92,12 @@ class T5Bias(Position):
 
 
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
-    """Return the bucket of each distance key - query: near distances have a bucket each, far ones share wide buckets.
-
-    The width of shared buckets grows logarithmically.
+    """Return the bucket of each distance key - query: exact for near distances, logarithmic beyond.
 
     Args:
         distance: int64, any shape.
         buckets: number of buckets; both directions share them unless causal.
-        max_distance: tokens from which all distances share the last bucket.
+        max_distance: distance in tokens from which all share the last bucket.
         causal: later keys do not occur (they count as distance 0).
 
     Example:
@@ -119,21 +112,21 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
         start = (distance > 0) * buckets
         span = distance.abs()
     exact = buckets // 2
-    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the neighbouring bucket.
+    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the neighboring bucket.
     ratio = torch.log(span.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     shared = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
     return start + torch.where(span < exact, span, shared)
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn queries or keys [B, heads, T, head_dim] by their places' angles."""
+    """Rotate queries or keys [B, heads, T, head_dim] by the angles of their positions."""
     cosines, sines = (part.to(x.dtype) for part in rotation)
     first, second = x.chunk(2, dim=-1)
     return x * cosines + torch.cat((-second, first), dim=-1) * sines
 
 
 def build_position(config: ModelConfig, causal: bool) -> Position:
-    """Build the kind that the configuration names, for one stack."""
+    """Build the position module of one stack."""
     position = config.position
     match position.kind:
         case "learned":
@@ -149,6 +142,6 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
 
 
 def build_local_position(config: ModelConfig, other: Position) -> Position:
-    """Return the positions of local layers: those of the `other` layers, or rotary ones with a theta of their own."""
+    """Return the positions of local layers: those of the `other` layers, or rotary ones with their own theta."""
     theta = None if config.local is None else config.local.theta
     return other if theta is None else Rope(config.head_width, theta)

@@ -1,4 +1,4 @@
-"""A layer of long short-term memory whose outputs are narrower than its cells (arXiv 1402.1128)."""
+"""An LSTM layer whose outputs are narrower than its cells (arXiv 1402.1128)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.model.parameters.initial_values import Draw, uniform
 class ProjectedLstm(nn.Module):
     """An LSTM with a projection; cells and outputs are clipped at every token.
 
-    torch's own kernel has no clipping, so that the tokens are a loop here; products with the inputs are one before it.
+    torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are computed before it.
 
     Args:
         inputs: width of the inputs.
@@ -31,19 +31,18 @@ class ProjectedLstm(nn.Module):
         self.projection = nn.Parameter(torch.empty(outputs, cells))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the parameters."""
         return {**gate_distributions(self.cells), "projection": uniform(self.cells**-0.5)}
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row begins with zeros."""
+        """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row starts from zeros."""
         gates = F.linear(x, self.input, self.bias)
         outputs, cells = self.projection.shape
         cell, output = gates.new_zeros(len(x), cells), gates.new_zeros(len(x), outputs)
-        found = []
-        for step in gates.unbind(1):
+        states = []
+        for step in gates.unbind(1):  # one token: [B, 4 * cells]
             write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(4, dim=-1)
             cell = forget.sigmoid() * cell + write.sigmoid() * candidate.tanh()
             cell = cell.clamp(-self.clip, self.clip)
             output = F.linear(read.sigmoid() * cell.tanh(), self.projection).clamp(-self.clip, self.clip)
-            found.append(output)
-        return torch.stack(found, dim=1)
+            states.append(output)
+        return torch.stack(states, dim=1)

@@ -1,4 +1,4 @@
-"""Attention by content, distance and segment (arXiv 1901.02860, 1906.08237)."""
+"""Attention by content, distance and segment (Transformer-XL, arXiv 1901.02860; XLNet, arXiv 1906.08237)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from clozeline.model.parameters.initial_values import Draw
 
 
 class RelativePlan(NamedTuple):
-    """Inputs of relative attention besides the states; the same for all layers of a stack."""
+    """Inputs of relative attention other than the states; the same for all layers of a stack."""
 
     waves: Tensor
     """[1, 2T - 1, dim], from `distance_waves`"""
     wave_ids: Tensor
     """[B or 1, 1, Tq, T], from `wave_index`"""
     apart: Tensor
-    """[B, 1, Tq, T] bool, True where query and key are of two segments"""
+    """[B, 1, Tq, T] bool, True where query and key are in different segments"""
     visible: Tensor
     """[B, 1, Tq, T] bool, True where a query reads a key"""
 
 
 class RelativeAttention(nn.Module):
-    """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learnt vectors u, v, w of each head.
+    """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learned vectors u, v, w of each head.
 
-    r is a projection of the waves of the distance between query and key; s is one of two vectors: both are of one
-    segment, or not.
+    r is a projection of the wave of the distance between query and key; s is one of two vectors: same segment, or not.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -44,7 +43,7 @@ class RelativeAttention(nn.Module):
         self.value = nn.Linear(config.dim, heads * width, bias=False)
         self.position = nn.Linear(config.dim, heads * width, bias=False)
         self.out = nn.Linear(heads * width, config.dim, bias=False)
-        # Flat, as biases of a linear map are: such vectors have no weight decay.
+        # flat, like the biases of a linear map, so that they get no weight decay
         self.content_bias = nn.Parameter(torch.zeros(heads * width))
         self.position_bias = nn.Parameter(torch.zeros(heads * width))
         self.segment_bias = nn.Parameter(torch.zeros(heads * width))
@@ -67,11 +66,9 @@ class RelativeAttention(nn.Module):
             scale=self.scale,
         )
         mixed = mixed * plan.visible.any(dim=-1, keepdim=True)  # a query that reads nothing got the mean of all values
-        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the laws of the learnt vectors."""
         return dict.fromkeys(("content_bias", "position_bias", "segment_bias", "segments"), usual)
 
     def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
@@ -99,27 +96,22 @@ class RelativeLayer(nn.Module):
         self.feed_forward = Residual(config, FeedForward(config))
 
     def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
-        """Map [B, Tq, dim] to the same shape."""
-        out: Tensor = self.feed_forward(self.attention(x, plan))
-        return out
+        return self.feed_forward(self.attention(x, plan))
 
 
 def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
-    """Return waves [1, 2 * columns - 1, width] of the distances columns - 1 .. 1 - columns, fp32.
-
-    The first half of the features are sines, the second half cosines.
-    """
+    """Return sines, then cosines, of the distances columns - 1 .. 1 - columns, fp32 [1, 2 * columns - 1, width]."""
     distances = torch.arange(columns - 1, -columns, -1, device=device)
     angles = distances.float()[:, None] * frequencies(width, 10000.0, device)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[None]
 
 
-def wave_index(places: Tensor, columns: int) -> Tensor:
-    """Return the row of `distance_waves` for each pair, [B, 1, Tq, columns], from the places of queries [B, Tq].
+def wave_index(positions: Tensor, columns: int) -> Tensor:
+    """Return the row of `distance_waves` for each pair, [B, 1, Tq, columns], from the positions of queries [B, Tq].
 
     Example:
         >>> wave_index(torch.tensor([[0, 2]]), 3).tolist()  # distances 0, -1, -2 and 2, 1, 0
         [[[[2, 3, 4], [0, 1, 2]]]]
     """
-    keys = torch.arange(columns, device=places.device)
-    return (columns - 1 - places[:, :, None] + keys)[:, None]
+    keys = torch.arange(columns, device=positions.device)
+    return (columns - 1 - positions[:, :, None] + keys)[:, None]

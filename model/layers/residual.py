@@ -1,4 +1,4 @@
-"""The residual connection; only this file knows the place of norms."""
+"""The residual connection, with its norm before or after the block."""
 
 from __future__ import annotations
 
@@ -26,5 +26,4 @@ class Residual(nn.Module):
         if self.before:
             branch: Tensor = self.dropout(self.body(self.norm(x), *rest))
             return x + branch
-        out: Tensor = self.norm(x + self.dropout(self.body(x, *rest)))
-        return out
+        return self.norm(x + self.dropout(self.body(x, *rest)))

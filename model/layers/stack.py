@@ -27,9 +27,9 @@ from clozeline.model.layers.position import Position, T5Bias, build_local_positi
 
 
 class Stack(nn.Module):
-    """Encoder (neither flag), decoder (causal), or decoder beside an encoder (causal and cross).
+    """An encoder (neither flag), a decoder (causal), or the decoder of an encoder-decoder (causal and cross).
 
-    Some layers may be local: they have an attention plan of their own, with a window and perhaps another rotation.
+    Some layers may be local: they have their own attention plan, with a window and perhaps another rotation.
     """
 
     def __init__(self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False) -> None:
@@ -46,7 +46,7 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
         self.head_width, self.attention_dropout = config.head_width, config.dropout.attention
-        self.prefix_positions: int | None = None  # that a prefix in use takes before those of the rows; None: no prefix
+        self.prefix_positions: int | None = None  # taken by an attached prefix adapter; None: there is no prefix
 
     def forward(
         self,
@@ -65,22 +65,25 @@ class Stack(nn.Module):
 
         Args:
             vectors: token vectors [B, T, emb_dim].
-            positions: place ids [B, T].
+            positions: position ids [B, T].
             types: segment-type ids [B, T], or None for all 0.
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
-            source_visible: bool, broadcastable to [B, heads, T, S]: the encoder's places that each place sees.
-            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
-            prefix_length: [B], where a causal stack reads the beginning of a row in both directions.
-            cache: of the tokens before, where a causal stack continues rows; positions are places in the row then.
-            documents: of the rows, where they do not see each other; `pairs` need not say it again.
+            source_visible: bool, broadcastable to [B, heads, T, S]: the encoder's positions that each position sees.
+            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which positions see which.
+            prefix_length: [B], where a causal stack reads the start of a row in both directions.
+            cache: of the earlier tokens, where a causal stack continues rows; positions then count from the row's
+                start.
+            documents: packed documents that must not see each other; `pairs` need not repeat them.
         """
+        # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a prefix included
         columns = positions if cache is None else cache.extend(positions)
         if self.prefix_positions:
             positions, columns = positions + self.prefix_positions, columns + self.prefix_positions
         x = self.embeddings(vectors, self.position, positions, types)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
+        # packed documents: attention reads each by itself, or a mask hides the others
         apart = documents is not None and self._reads_documents(documents, x, pairs, prefix, cache)
         if documents is not None and not apart:
             pairs = documents.mask() if pairs is None else documents.mask() & pairs
@@ -96,45 +99,41 @@ class Stack(nn.Module):
                 return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(relative=relative)
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
 
-        whole = local = plan(self.position, None)
+        # one plan for global layers, one for local ones
+        plan_global = plan_local = plan(self.position, None)
         if self.local_layers:
-            local = plan(self.local_position, self.window)
+            plan_local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(source_visible, cache=cache)
-        for number, weights in enumerate(self.order):
-            x = self.layers[weights](x, local if number in self.local_layers else whole, source, source_plan)
-        out: Tensor = self.dropout(self.norm(x))
-        return out
+        for index, weights in enumerate(self.order):  # layers may share weights
+            chosen = plan_local if index in self.local_layers else plan_global
+            x = self.layers[weights](x, chosen, source, source_plan)
+        return self.dropout(self.norm(x))
 
     def _reads_documents(
         self, documents: Documents, x: Tensor, pairs: Tensor | None, prefix: Tensor | None, cache: Cache | None
     ) -> bool:
-        """Return whether attention reads documents one by one: nothing else restricts or biases what a place sees."""
+        """Return whether attention may read documents one by one: nothing else restricts what a position sees."""
         restricted = any(part is not None for part in (pairs, prefix, cache, self.prefix_positions))
         if documents.bounds is None or restricted or self.relative is not None or isinstance(self.position, T5Bias):
             return False
         return reads_documents(x, self.head_width, self.attention_dropout if self.training else 0.0)
 
     def _window(self, pairs: Tensor | None, positions: Tensor, columns: Tensor, cache: Cache | None) -> Tensor:
-        """Return the pairs of places that local layers see, counted along the row, whatever the ids of its places."""
+        """Return the pairs that local layers see, counted along the row, whatever the position ids are."""
         if cache is None:
             positions = columns = torch.arange(columns.shape[1], device=columns.device)[None]
         near = window_mask(positions, columns, self.window or 0)
         return near if pairs is None else near & pairs
 
     def share(self, other: Self) -> None:
-        """Use the weights of another stack, except for positions and cross-attention, which are of one stack only."""
+        """Use the weights of another stack, except for positions and cross-attention."""
         self.embeddings, self.norm = other.embeddings, other.norm
         for layer, source in zip(self.layers, other.layers, strict=True):
             layer.attention, layer.feed_forward = source.attention, source.feed_forward
 
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
-    """Return the states [B, T, dim] of a stack while it reads: of the embeddings, of each layer, at last its output.
-
-    Args:
-        stack: whose layers they are.
-        read: returns the stack's output.
-    """
+    """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output."""
     states: list[Tensor] = []
     hooks = [
         module.register_forward_hook(lambda _, __, state: states.append(state))
@@ -145,24 +144,22 @@ def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
     finally:
         for hook in hooks:
             hook.remove()
-    return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # an adapter may have put places before
+    return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # without the positions of a prompt adapter
 
 
 def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[int]:
-    """Return the number of the weights that each layer uses (ALBERT, arXiv 1909.11942).
-
-    Groups of `group_layers` layers follow each other; of n such places, place i uses group floor(i / (n / groups)).
+    """Return the index of the weights that each layer uses (ALBERT, arXiv 1909.11942).
 
     Args:
-        layers: of the stack.
-        groups: sets of weights; None: as many as places, so that nothing is shared.
+        layers: layers of the stack.
+        groups: sets of weights, used in turn by consecutive layers; None: nothing is shared.
         group_layers: layers of a group.
 
     Example:
         >>> shared_layers(6, 2, 1), shared_layers(6, 1, 2)
         ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1])
     """
-    places = layers // group_layers
-    # Divided in this order, in floating point: the published code's rounding where groups do not divide the places.
-    numbers = [int(place / (places / (groups or places))) for place in range(places)]
+    repeats = layers // group_layers
+    # divided in this order, in floating point: the rounding of the published code where groups do not divide the layers
+    numbers = [int(index / (repeats / (groups or repeats))) for index in range(repeats)]
     return [number * group_layers + inner for number in numbers for inner in range(group_layers)]

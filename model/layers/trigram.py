@@ -1,4 +1,4 @@
-"""Token vectors beside those of both neighbours (MobileBERT, arXiv 2004.02984)."""
+"""Token vectors concatenated with those of both neighbors (MobileBERT, arXiv 2004.02984)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
-    """Return [B, T - 1] bool, True where a place and the next one are tokens of one document; None: all are.
+    """Return [B, T - 1] bool, True where a position and the next are tokens of one document; None: all are.
 
     Args:
         padding: [B, 1, 1, T] bool from `padding_mask`, or None.
@@ -25,13 +25,13 @@ def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor
 
 
 def trigrams(vectors: Tensor, joined: Tensor | None) -> Tensor:
-    """Return [B, T, 3 x width]: the vector of the next token, of the token itself and of the one before.
+    """Return [B, T, 3 x width]: the vectors of the next token, the token itself and the previous one.
 
-    A neighbour that does not exist, because the row, the document or the padding begins, is zeros.
+    A neighbor outside the row or document, or in the padding, is zeros.
 
     Args:
         vectors: token vectors [B, T, width].
-        joined: from `neighbours`.
+        joined: from `neighbor_mask`.
 
     Example:
         >>> trigrams(torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([[True, False]])).tolist()

@@ -7,22 +7,14 @@ from torch.nn import functional as F
 
 
 def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
-    """Drop features of x [B, T, width], in each row the same ones at all places; the others are scaled up."""
+    """Drop features of x [B, T, width], in each row the same ones at all positions; the others are scaled up."""
     if not training or not probability:
         return x
     return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
 
 
 def drop_words(vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool) -> Tensor:
-    """Drop whole vectors, those of a word at all its places in the batch; the others are scaled up.
-
-    Args:
-        vectors: [B, T, width].
-        ids: the words [B, T].
-        rows: words of the table.
-        probability: of dropping a word.
-        training: false: nothing is dropped.
-    """
+    """Drop the vectors [B, T, width] of entire words, wherever they occur in `ids` [B, T]; scale up the others."""
     if not training or not probability:
         return vectors
     return vectors * F.dropout(vectors.new_ones(rows), probability)[ids][..., None]

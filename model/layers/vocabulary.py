@@ -1,4 +1,4 @@
-"""The token table and the projection back onto the vocabulary."""
+"""The size of the token table, and the projection onto the vocabulary."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from clozeline.errors import ConfigurationError
 
 
 class VocabularyProjection(nn.Module):
-    """Scores over the vocabulary, from a separate weight or the token embedding's.
+    """Scores over the vocabulary, from a weight of its own or the token embedding's.
 
-    A tied weight is the same `Parameter` in both modules. Each reads it in its own forward only, so that ZeRO stage 3
-    gathers it for each; and the parameter, its gradient and its optimizer state exist once.
+    A tied weight is the same `Parameter` in both modules, and each reads it in its own forward only, so that ZeRO stage
+    3
+    gathers it for each, while the parameter, its gradient and its optimizer state exist once.
 
     Args:
         width: features of the states that the weight reads.
         vocab_size: ids that are predicted.
         tokens: the token embedding; the weight has as many rows.
         tied: the weight is the token embedding's.
-        bias: add one to the scores.
-        extra: further features of the states, read by columns of their own (MobileBERT, arXiv 2004.02984).
+        bias: add a bias to the scores.
+        extra: further features of the states, read by separate columns (MobileBERT, arXiv 2004.02984).
 
     Raises:
         ConfigurationError: the token embedding has another width than the states.
@@ -53,7 +54,7 @@ class VocabularyProjection(nn.Module):
 
 
 def table_rows(vocab_size: int, multiple: int) -> int:
-    """Return the rows of the table: the vocabulary rounded up to a multiple.
+    """Return the number of rows of the table: the vocabulary size rounded up to a multiple.
 
     Example:
         >>> table_rows(50257, 64)

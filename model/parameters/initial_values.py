@@ -1,7 +1,8 @@
-"""Initial values of parameters: laws, and the generator of each parameter.
+"""Random initial values of parameters.
 
-A parameter's values are a pure function of (seed, name, shape): the order of building, weights that layers share, ranks
-and their number, and the device change nothing.
+A parameter's values are a pure function of (seed, name, shape): the order of construction, shared weights, the number
+of
+ranks, and the device change nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import xxhash
 from torch import Tensor
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], object]
-"""Fill a whole contiguous fp32 tensor on the host, in place, with numbers of a generator."""
+"""Fill a contiguous fp32 tensor on the host, in place, from a generator."""
 
 _CHUNK = 1 << 20
-"""Elements of which those beyond a cutoff are drawn again at a time: bounds the memory of a draw."""
+"""Elements that are redrawn beyond a cutoff at a time: bounds the memory of a draw."""
 
 
 def generator_for(seed: int, name: str) -> torch.Generator:
@@ -26,27 +27,22 @@ def generator_for(seed: int, name: str) -> torch.Generator:
 
 
 def constant(value: float) -> Draw:
-    """Return the law of one value."""
+    """Fill with one value."""
     return lambda tensor, _: tensor.fill_(value)
 
 
 def constant_per_gate(*values: float) -> Draw:
-    """Return the law of biases of gates that are stored end to end: one value a gate, in as many equal parts."""
+    """Fill the biases of gates that are stored end to end: one value per gate."""
     return lambda tensor, _: [part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)]
 
 
 def uniform(bound: float) -> Draw:
-    """Return the uniform law between -bound and bound."""
+    """Draw from the uniform distribution between -bound and bound."""
     return lambda tensor, generator: tensor.uniform_(-bound, bound, generator=generator)
 
 
 def normal(deviation: float, cutoff: float | None = None) -> Draw:
-    """Return the normal law around 0.
-
-    Args:
-        deviation: standard deviation, before the cut.
-        cutoff: deviations beyond which nothing is drawn: such numbers are drawn again. None: no bound.
-    """
+    """Draw from the normal distribution around 0, truncated at `cutoff` standard deviations; None: no bound."""
     if cutoff is None:
         return lambda tensor, generator: tensor.normal_(std=deviation, generator=generator)
     return lambda tensor, generator: _draw_within(tensor, deviation, cutoff, generator)

@@ -1,4 +1,4 @@
-"""Parameters that a sharded engine holds in parts: how they are built, made whole inside a block, and their shape."""
+"""Parameters that an engine shards over ranks: how to build them, gather them, and find their full shape."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Placement:
-    """Place of the parameters of a new model: whole, or in parts over the ranks."""
+    """Placement of the parameters of a new model: complete, or in parts over the ranks."""
 
     building: Callable[[], AbstractContextManager[Any]]
-    """surrounds the construction of modules, each of which may leave its parameters in parts"""
+    """surrounds the construction of modules, each of which may leave its parameters sharded"""
     gather: Callable[[Sequence[nn.Parameter]], AbstractContextManager[Any]]
-    """makes parameters whole inside a block, and keeps what changed"""
+    """makes parameters complete inside a block, and keeps changes"""
 
 
 WHOLE: Final = Placement(nullcontext, nullcontext)
@@ -26,6 +26,6 @@ WHOLE: Final = Placement(nullcontext, nullcontext)
 
 
 def full_shape(parameter: Tensor) -> torch.Size:
-    """Return the shape of a parameter; DeepSpeed's ZeRO 3 leaves an empty tensor, with the shape beside it."""
+    """Return the shape of a parameter; DeepSpeed's ZeRO 3 leaves an empty tensor and keeps the shape in `ds_shape`."""
     shape: torch.Size = getattr(parameter, "ds_shape", parameter.shape)
     return shape

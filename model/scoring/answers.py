@@ -1,4 +1,4 @@
-"""Log-likelihoods of answers that an encoder-decoder gives to rows."""
+"""Log-likelihoods of answers given by an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clozeline.model.scoring.batches import (
     TOKENS,
     batch_tensors,
     check_lengths,
+    group_by_length,
     head_of,
-    like_lengths,
     log_probabilities,
 )
 
@@ -29,17 +29,17 @@ def answer_log_likelihoods(
 ) -> list[Tensor]:
     """Return the natural log-probability of each token of an answer, given its row and the tokens before it.
 
-    The sum is minus the loss of training, summed over labels.
+    The sum is minus the training loss, summed over labels.
 
     Args:
         model: an encoder-decoder in evaluation mode.
         rows: token ids that the encoder reads, at least one each.
-        answers: token ids of the decoder, at least one each; what ends an answer is among them.
+        answers: token ids of the decoder, at least one each, with the token that ends an answer.
         decoder_start: id that the decoder reads first.
-        tokens: places of a batch, of both rows together; it changes nothing but the rounding.
+        tokens: positions of a batch, both rows together; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model is no encoder-decoder, has no head of next tokens, or is in training mode.
+        ConfigurationError: the model is no encoder-decoder, has no next-token head, or is in training mode.
         BatchError: a row is longer than the position table.
     """
     if model.family.architecture != "encoder_decoder":
@@ -47,9 +47,9 @@ def answer_log_likelihoods(
     _, head = head_of(model, "lm", "scores of answers")
     read = [[decoder_start, *answer[:-1]] for answer in answers]
     check_lengths(model, [*rows, *read])
-    found = [torch.zeros(0, dtype=torch.float64)] * len(rows)
+    results = [torch.zeros(0, dtype=torch.float64)] * len(rows)
     device = model.family.tokens.weight.device
-    for batch in like_lengths([len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens):
+    for batch in group_by_length([len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens):
         tensors = batch_tensors([rows[row] for row in batch], device)
         decoder = batch_tensors([read[row] for row in batch], device)
         tensors |= {"decoder_input_ids": decoder["input_ids"], "decoder_position_ids": decoder["position_ids"]}
@@ -59,6 +59,6 @@ def answer_log_likelihoods(
             inside = torch.arange(hidden.shape[1], device=device) < decoder["lengths"].to(device).reshape(-1, 1)
             states = hidden[inside.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)
-        for row, of_row in zip(batch, torch.split(scores, [len(answers[row]) for row in batch]), strict=True):
-            found[row] = of_row
-    return found
+        for row, row_scores in zip(batch, torch.split(scores, [len(answers[row]) for row in batch]), strict=True):
+            results[row] = row_scores
+    return results

@@ -1,4 +1,4 @@
-"""Batches of rows of like length, and the probabilities that a head gives to tokens."""
+"""Group rows of similar length into batches, and compute the probabilities that a head gives to tokens."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clozeline.model.build import Model
 from clozeline.model.heads import Head
 
 TOKENS = 2048
-"""places of a batch, padding included: the states of a small model stay in a core's cache"""
+"""positions of a batch, padding included: the states of a small model stay in a core's cache"""
 _SCORES = {"cpu": 1 << 21}
-"""scores held at a time, by kind of device: few enough for the cache of a processor"""
+"""scores held at a time, by device type: few enough for the cache of a processor"""
 _MORE_SCORES = 1 << 25
-"""the same on any other"""
+"""the same on any other device"""
 
 
-def like_lengths(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
-    """Yield numbers of rows, the shorter first, in batches of at most `tokens` places, or of one longer row.
+def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
+    """Yield indices of rows, shorter ones first, in batches of at most `tokens` positions, or of one longer row.
 
-    Rows of one length fill batches of their own where they are many, so that few batches have padding.
+    Rows of equal length fill batches of their own where there are many, so that few batches have padding.
 
     Example:
-        >>> list(like_lengths([3, 1, 3, 9, 1], tokens=6))
+        >>> list(group_by_length([3, 1, 3, 9, 1], tokens=6))
         [[1, 4], [0, 2], [3]]
     """
     batch: list[int] = []
@@ -47,42 +47,42 @@ def batch_tensors(rows: Sequence[Sequence[int]], device: torch.device) -> dict[s
     lengths = torch.tensor([len(row) for row in rows])
     padded = [torch.tensor(list(row), dtype=torch.int64) for row in rows]
     ids = torch.nn.utils.rnn.pad_sequence(padded, batch_first=True)
-    alike = bool((lengths == ids.shape[1]).all())
+    unpadded = bool((lengths == ids.shape[1]).all())
     return {
         "input_ids": ids.to(device),
         "position_ids": torch.arange(ids.shape[1], device=device)[None],
-        "lengths": lengths[0] if alike else lengths.to(device),
+        "lengths": lengths[0] if unpadded else lengths.to(device),
     }
 
 
 def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
-    """Raise BatchError where a row is longer than the position table."""
+    """Raise a BatchError if a row is longer than the position table."""
     limit, longest = model.config.position.limit, max(map(len, rows), default=0)
     if limit is not None and longest > limit:
         raise BatchError(f"a text has {longest} tokens, the position table has room for {limit}: give shorter ones")
 
 
-def head_of(model: Model, target: str, wanted_by: str) -> tuple[str, Head]:
-    """Return the head of a target, and its name.
+def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:
+    """Return the name of the head with a target, and the head.
 
     Raises:
         ConfigurationError: there is none, or the model is in training mode.
     """
     if model.training:
-        raise ConfigurationError(f"{wanted_by} need a model in evaluation mode, call eval() first")
+        raise ConfigurationError(f"{purpose} need a model in evaluation mode, call eval() first")
     for name, head in model.heads.items():
         if head.target == target:
             return name, head
-    raise ConfigurationError(f"{wanted_by} need a head of {target}, the model has {', '.join(model.heads)}")
+    raise ConfigurationError(f"{purpose} need a head of {target}, the model has {', '.join(model.heads)}")
 
 
 def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: int) -> Tensor:
     """Return the natural log-probability of each token [n] at its state [n, dim], fp64 on the host.
 
-    Scores are fp32, over the whole vocabulary; only some of them are held at a time.
+    Scores are fp32 over the entire vocabulary; only some of them are held in memory at a time.
     """
-    found, room = [], max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
+    parts, room = [], max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
     for first in range(0, len(tokens), room):
         scores = head.logits(states[first : first + room]).float()
-        found.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
+        parts.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Log-likelihoods of rows, read from the left, whole or in windows."""
+"""Left-to-right log-likelihoods of rows, complete or in windows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clozeline.model.scoring.batches import (
     TOKENS,
     batch_tensors,
     check_lengths,
+    group_by_length,
     head_of,
-    like_lengths,
     log_probabilities,
 )
 
@@ -29,10 +29,11 @@ class Window(NamedTuple):
 
 
 def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
-    """Yield windows that read at most `length` tokens each, and together score each token but the first once.
+    """Yield windows of at most `length` tokens that together score each token but the first once.
 
-    The first window scores all that it can; each later one begins `stride` tokens further and scores the last `stride`.
-    With stride 1 every token has the whole context; with stride `length` windows do not overlap.
+    The first window scores all that it can; each later one starts `stride` tokens further and scores the last `stride`.
+    With
+    stride 1 every token has the longest context; with stride `length` windows do not overlap.
 
     Raises:
         ValueError: not 1 <= stride <= length.
@@ -51,45 +52,47 @@ def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
 
 
 def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS) -> list[Tensor]:
-    """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] for each row.
+    """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] per row.
 
-    The sum of a row is minus its loss in training, summed over labels. An encoder reads from left to right, as causal
-    rows of its training do (GPT-BERT, arXiv 2410.24159). A token after a beginning that several rows have in common is
-    scored once, so that minimal pairs differ in nothing but what follows.
+    The sum of a row is minus its training loss, summed over labels. An encoder reads from left to right, as in the
+    causal
+    rows of its training (GPT-BERT, arXiv 2410.24159). A token after a prefix that several rows share is scored once, so
+    that
+    minimal pairs differ only in what follows.
 
     Args:
         model: in evaluation mode.
         rows: token ids, at least one each.
-        tokens: places of a batch; it changes nothing but the rounding.
+        tokens: positions of a batch; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model reads pairs of rows, has no head of next tokens, or is in training mode.
+        ConfigurationError: the model reads pairs of rows, has no next-token head, or is in training mode.
         BatchError: a row is longer than the position table.
     """
     architecture = model.family.architecture
     if architecture == "encoder_decoder":
-        raise ConfigurationError("causal scores need a decoder, or an encoder that reads from the left, got both")
+        raise ConfigurationError("causal scores need a decoder, or an encoder that reads left to right, got both")
     _, head = head_of(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
-    numbers, fresh = _beginnings(rows)
+    numbers, fresh = _number_prefixes(rows)
     scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
     device = model.family.tokens.weight.device
     readable = [number for number, row in enumerate(rows) if fresh[number] < len(row)]
-    for group in like_lengths([len(rows[number]) - 1 for number in readable], tokens):
-        batch = [readable[one] for one in group]
+    for group in group_by_length([len(rows[number]) - 1 for number in readable], tokens):
+        batch = [readable[index] for index in group]
         targets = torch.tensor([token for row in batch for token in rows[row][fresh[row] :]], device=device)
         with torch.no_grad():
             states = _states(model, [rows[row][:-1] for row in batch], [fresh[row] - 1 for row in batch], device)
-            found = log_probabilities(head, states, targets, model.vocab_size)
-        scores[[number for row in batch for number in numbers[row][fresh[row] :]]] = found
+            scored = log_probabilities(head, states, targets, model.vocab_size)
+        scores[[number for row in batch for number in numbers[row][fresh[row] :]]] = scored
     return [scores[of_row[1:]] for of_row in numbers]
 
 
-def _beginnings(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
-    """Return a number for each beginning of each row, and the first token, but place 0, that ends one of no row before.
+def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
+    """Number the distinct prefixes of all rows; also return the first token of each row that ends a new prefix, from 1.
 
     Example:
-        >>> _beginnings([[7, 8, 9], [7, 8, 5], [7, 8]])
+        >>> _number_prefixes([[7, 8, 9], [7, 8, 5], [7, 8]])
         ([[0, 1, 2], [0, 1, 3], [0, 1]], [1, 2, 2])
     """
     known: dict[tuple[int, int], int] = {}
@@ -104,19 +107,17 @@ def _beginnings(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[in
 def log_likelihoods_in_windows(
     model: Model, rows: Sequence[Sequence[int]], length: int, stride: int, *, tokens: int = TOKENS
 ) -> list[Tensor]:
-    """Return what `log_likelihoods` does, of rows of any length: each token is scored in one window of its row.
-
-    No row is context of another.
+    """Return `log_likelihoods` of rows of any length: each token is scored in one window of its row.
 
     Raises:
         ValueError: not 1 <= stride <= length.
     """
-    places = [[*windows(len(row), length, stride)] for row in rows]
-    parts = [row[window.first : window.end] for row, of in zip(rows, places, strict=True) for window in of]
+    positions = [[*windows(len(row), length, stride)] for row in rows]
+    parts = [row[window.first : window.end] for row, of in zip(rows, positions, strict=True) for window in of]
     scores = iter(log_likelihoods(model, parts, tokens=tokens))
     return [
         torch.cat([next(scores)[window.scored - window.first - 1 :] for window in of] or [torch.zeros(0).double()])
-        for of in places
+        for of in positions
     ]
 
 
@@ -127,6 +128,6 @@ def _states(model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], d
         count = torch.zeros(len(rows), dtype=torch.int64, device=device)
         tensors |= {"attention": count + 1, "prefix_length": count}
     hidden: Tensor = model.family(tensors)
-    places = torch.arange(hidden.shape[1], device=device)
-    wanted = places >= torch.tensor(first, device=device)[:, None]
-    return hidden[wanted & (places < tensors["lengths"].to(device).reshape(-1, 1))]
+    positions = torch.arange(hidden.shape[1], device=device)
+    late = positions >= torch.tensor(first, device=device)[:, None]
+    return hidden[late & (positions < tensors["lengths"].to(device).reshape(-1, 1))]

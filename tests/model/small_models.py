@@ -47,11 +47,11 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     lengths = torch.as_tensor(lengths)
     rows = len(lengths)
     tensors = _rows(draw, rows, columns, lengths, "")
-    labelled = columns
+    labeled = columns
     if find("clozeline.model.families", family).architecture == "encoder_decoder":
-        labelled = columns - 2
-        tensors |= _rows(draw, rows, labelled, lengths.clamp(max=labelled), "decoder_")
-    index = torch.tensor([row * labelled + place for row in range(rows) for place in (0, 2)] if labels else [])
+        labeled = columns - 2
+        tensors |= _rows(draw, rows, labeled, lengths.clamp(max=labeled), "decoder_")
+    index = torch.tensor([row * labeled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)

@@ -26,7 +26,7 @@ def test_parameters_are_named_by_what_they_adapt():
 def test_parameters_that_train_beside_the_adapter_are_named():
     network = built("encoder", heads={"classification": {"classes": 3}})
     add_adapter(network, "own", "lora")
-    with pytest.raises(ConfigurationError, match="no adapter is in use"):
+    with pytest.raises(ConfigurationError, match="no adapter is active"):
         freeze_base(network)
     network.use_adapter("own")
     head = [name for name, _ in network.named_parameters() if name.startswith("heads.")]

@@ -80,7 +80,7 @@ def test_kinds_of_positions_are_interchangeable(family, kind):
 def test_heads_that_read_the_first_place_refuse_padding_on_the_left():
     network = built("encoder", heads={"masked_lm": 1.0, "sentence": 1.0})
     tensors = batch_for("encoder", lengths=[11, 4]) | {"left_padding": torch.tensor([0, 7])}
-    with pytest.raises(BatchError, match="the head sentence finds the tokens of a row from its first place"):
+    with pytest.raises(BatchError, match="the head sentence reads rows padded on the right only"):
         network.logits(tensors)
     right = built("encoder").logits(tensors)["masked_lm"]
     assert right.isfinite().all()

@@ -178,7 +178,7 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
             self.gain = nn.Parameter(torch.ones(3))
 
     with pytest.raises(
-        NotImplementedError, match=r"Scale: no law .* parameter gain; declare it in a method `initial_w"
+        NotImplementedError, match=r"Scale: no distribution .* parameter gain; declare it in a method `initial_w"
     ):
         initial_distributions(Scale(), small_config("encoder"))
 

@@ -1,4 +1,4 @@
-"""Sums and counts: what a head returns for labelled, unlabelled and filler rows."""
+"""Sums and counts: what a head returns for labeled, unlabelled and filler rows."""
 
 import doctest
 
@@ -14,7 +14,7 @@ from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, onl
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_sum_is_over_the_labelled_places(family):
+def test_the_sum_is_over_the_labeled_places(family):
     network, tensors = built(family), batch_for(family)
     loss = only(network(tensors))
     (logits,) = network.logits(tensors).values()
@@ -128,7 +128,7 @@ def test_a_missing_tensor_is_named():
         built("encoder")(tensors)
 
 
-def test_only_labelled_states_are_gathered():
+def test_only_labeled_states_are_gathered():
     hidden = torch.arange(24.0).view(2, 3, 4)
     tensors = {"input_ids": torch.zeros(2, 3), "row_weight": torch.tensor([1.0, 0.0])}
     labels = {"label_index": torch.tensor([2, 4]), "label_ids": torch.tensor([7, 8])}

@@ -36,10 +36,10 @@ def batch(pair, lengths, columns=11):
         theirs |= {"decoder_input_ids": target, "decoder_attention_mask": valid.long()}
     labels = torch.randint(3, VOCABULARY, valid.shape, generator=draw)
     sparse = torch.rand(valid.shape, generator=draw) < 0.5
-    labelled = valid & sparse if "masked_lm" in pair.ours.heads else valid
-    tensors["label_index"] = labelled.flatten().nonzero().squeeze(1)
-    tensors["label_ids"] = labels[labelled]
-    return tensors, theirs, valid, labels.masked_fill(~labelled, -100)
+    labeled = valid & sparse if "masked_lm" in pair.ours.heads else valid
+    tensors["label_index"] = labeled.flatten().nonzero().squeeze(1)
+    tensors["label_ids"] = labels[labeled]
+    return tensors, theirs, valid, labels.masked_fill(~labeled, -100)
 
 
 def largest_difference(pair, lengths):

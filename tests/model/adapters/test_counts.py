@@ -34,10 +34,9 @@ def bert():
 
 
 def count(model, given):
-    from clozeline.model.configuration.adapter import AdapterConfig
-    from clozeline.registry import find
+    from clozeline.registry import choose, find
 
-    config = AdapterConfig.of(given)
+    config = choose("clozeline.model.adapters", given)
     with torch.device("meta"):
         adapter = find("clozeline.model.adapters", config.name)(config.options, model.family)
     return sum(parameter.numel() for parameter in adapter.parameters())

@@ -98,5 +98,5 @@ def test_a_map_whose_weight_is_anothers_is_refused():
     model = built("encoder")
     layers = model.family.stack.layers
     layers[1].attention.body.query.weight = layers[0].attention.body.query.weight
-    with pytest.raises(ConfigurationError, match="whose weight is also another module's"):
+    with pytest.raises(ConfigurationError, match="whose weight is tied to another module"):
         Lora(Lora.Options(), model.family)

@@ -30,7 +30,7 @@ def with_context(model, context, **keys):
     with torch.no_grad():
         model.family.decode(decoder_rows(torch.tensor([context])), cache)
     adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context), **keys})
-    kept = {owner: pair for (owner, _), pair in cache._unread_tensors.items()}
+    kept = {owner: pair for (owner, _), pair in cache._stored.items()}
     with torch.no_grad():
         for path, table in adapter.parts.items():
             pair = kept[model.family.get_submodule(path)]
@@ -135,6 +135,6 @@ def test_families_without_plain_self_attention_are_refused(family, changes, kind
 
 def test_places_of_mobilebert_are_not_shifted():
     with pytest.raises(
-        ConfigurationError, match=r"model\.adapter\.shifted: places of the family MobileBert begin at 0"
+        ConfigurationError, match=r"model\.adapter\.shifted: positions of the family MobileBert start at 0"
     ):
         adapted("mobilebert", "prefix", shifted=True)

@@ -152,12 +152,12 @@ def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
 @pytest.mark.parametrize(
     ("case", "kind", "name", "keys", "message"),
     [
-        ("bert", "classification", "bottleneck", {"width": 3}, "has no form here that peft reads"),
+        ("bert", "classification", "bottleneck", {"width": 3}, "cannot be exported to peft"),
         ("bert", "classification", "bitfit", {}, "export_model merges bitfit and ia3"),
         ("bert", "classification", "prefix", {"shifted": True}, "expected a decoder of type gpt2 or llama"),
         ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
         ("gpt2", "lm", "prefix", {"shifted": False}, "expected model.adapter.shifted true or null"),
-        ("bert", "classification", "prompt", {}, "heads of whole rows would read them"),
+        ("bert", "classification", "prompt", {}, "heads of entire rows would read them"),
         ("xlnet", "classification", "lora", {}, "is no linear map in a model of type xlnet"),
     ],
     ids=["bottleneck", "bitfit", "encoder", "tagging", "places", "prompt", "xlnet"],
@@ -172,7 +172,7 @@ def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name
 def test_other_trained_parameters_are_refused(tmp_path):
     _, model, trained = headed(tmp_path / "base", "bert", "classification")
     add_adapter(model, "own", "lora")
-    with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained beside it"):
+    with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained with it"):
         export_adapter(
             checkpoint_with(tmp_path / "base", model), model.adapters["own"], [*trained, "family.tokens.weight"]
         )

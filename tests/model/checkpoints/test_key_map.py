@@ -120,7 +120,11 @@ def test_names_and_shapes_are_a_bijection(case):
         ours = parameter_shapes(config, VOCABULARY)
         targets = key_map.targets(config, ours).values()
         assert len({(target.name, target.part) for target in targets}) == len(ours)
-        others = {*key_map.ties(config), *key_map.constants(config, 1), *key_map.kept(state, config, body_alone=False)}
+        others = {
+            *key_map.ties(config),
+            *key_map.constants(config, 1),
+            *key_map.names_to_keep(state, config, body_alone=False),
+        }
         others -= {target.name for target in targets}
         shapes = {name: list(tensor.shape) for name, tensor in state.items() if name not in others}
         assert their_shapes(key_map, config, ours) == shapes

@@ -54,7 +54,7 @@ def of_meta():
 
 
 def read_by_meta(tensors, ids):
-    """Logits [T, V] of the published computation: the rotation multiplies neighbours as complex numbers."""
+    """Logits [T, V] of the published computation: the rotation multiplies neighbors as complex numbers."""
 
     def norm(x, name):
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * tensors[f"{name}.weight"]

@@ -8,7 +8,7 @@ from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 def test_one_value_of_several_keys():
     assert single_value("llama", {}, 7) == 7
     assert single_value("llama", {"a": 3, "b": 3}, 7) == 3
-    with pytest.raises(ConfigurationError, match="contradict each other: a 3, b 4; leave the right one"):
+    with pytest.raises(ConfigurationError, match="contradict each other: a 3, b 4; keep the correct one"):
         single_value("llama", {"a": 3, "b": 4}, 7)
 
 

@@ -258,7 +258,7 @@ def test_labels_that_are_not_built_are_refused(tmp_path, changes, message):
 def test_an_answer_has_two_ends(tmp_path):
     saved(tmp_path, "bert", "span")
     edit_config(tmp_path, id2label={"0": "a", "1": "b", "2": "c"})
-    with pytest.raises(ConfigurationError, match="expected 2 labels, first and last place, got 3"):
+    with pytest.raises(ConfigurationError, match="expected 2 labels, first and last position, got 3"):
         read_checkpoint(tmp_path)
 
 

@@ -63,7 +63,7 @@ def test_parts_with_an_index(tmp_path, kind):
     assert "missing; the index lists it" in refused(tmp_path)
     for wrong in ({"a": "../other"}, {"a": "/etc/passwd"}, {"a": ".hidden"}):
         index.write_text(json.dumps({"weight_map": wrong}))
-        assert "name of a file beside the index" in refused(tmp_path)
+        assert "name of a file next to the index" in refused(tmp_path)
     index.write_text(json.dumps({"weight_map": [1]}))
     assert "weight_map" in refused(tmp_path)
 

@@ -72,7 +72,7 @@ def test_the_place_of_padding_has_no_gradient_at_all(head):
     tensors["span_offset"] = tensors["span_offset"] * 0
     hidden = torch.randn(6, 11, 24, dtype=torch.float64, requires_grad=True)
     network.heads[head].loss(hidden, pad_labels(tensors, 64)).total.backward()
-    expected = {"corrective": False, "token": False}.get(head, True)  # these read every token of a labelled row
+    expected = {"corrective": False, "token": False}.get(head, True)  # these read every token of a labeled row
     assert (hidden.grad[0, 0] == 0).all().item() is expected
     assert hidden.grad.abs().max() > 0
 
@@ -128,7 +128,7 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(family):
 
 @pytest.mark.filterwarnings(*TRACER)
 @pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
-def test_every_head_that_reads_labelled_places_is_one_graph(head):
+def test_every_head_that_reads_labeled_places_is_one_graph(head):
     torch._dynamo.reset()
     counter = CompileCounter()
     graphs_of_heads("encoder", head, 40, counter)

@@ -4,8 +4,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from clozeline.model.adapters.lora import Lora
-from clozeline.model.configuration.adapter import AdapterConfig
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import choose
 from tests.model.small_models import small_config
 
 PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
@@ -16,7 +16,7 @@ def validate_config(adapter):
 
 
 def test_a_word_is_a_name():
-    assert validate_config("lora") == validate_config({"name": "lora"}) == AdapterConfig("lora", Lora.Options())
+    assert validate_config("lora") == validate_config({"name": "lora"}) == choose("clozeline.model.adapters", "lora")
     assert validate_config(None) is None
 
 
@@ -38,12 +38,12 @@ def test_the_plain_form_gives_it_again():
     [
         ("lorra", "no 'lorra' in model/adapters; did you mean 'lora'"),
         ({"rank": 4}, "a mapping with 'name'"),
-        (4, "expected the name of an adapter"),
-        ({"name": "lora", "r": 4}, "adapter lora: unknown key 'r'; it has rank, alpha"),
+        (4, "expected a name or a mapping with 'name'"),
+        ({"name": "lora", "r": 4}, "lora: unknown key 'r'"),
         ({"name": "lora", "rnk": 4}, "unknown key 'rnk'; did you mean 'rank'"),
-        ({"name": "lora", "rank": 0}, "adapter lora: rank: expected greater than or equal to 1, got 0"),
-        ({"name": "lora", "rank": "4"}, "adapter lora: rank: expected a valid integer, got '4'"),
-        ({"name": "bitfit", "rank": 4}, "it has none"),
+        ({"name": "lora", "rank": 0}, "lora: rank: expected greater than or equal to 1, got 0"),
+        ({"name": "lora", "rank": "4"}, "lora: rank: expected a valid integer, got '4'"),
+        ({"name": "bitfit", "rank": 4}, "bitfit: unknown key 'rank'"),
     ],
     ids=["name", "no name", "number", "key", "near key", "range", "type", "no keys"],
 )

@@ -71,7 +71,7 @@ def disentangled(kind="none", **chosen):
         (disentangled(convolution=3, mask_decoder=2) | {"layers": 1}, "need unshared layers each"),
         (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "unshared layers"),
         (disentangled(mask_decoder=2) | {"norm_place": "pre"}, "norm_place post"),
-        (disentangled(kind="rope"), "learned, sinusoidal or none beside it, got 'rope'"),
+        (disentangled(kind="rope"), "learned, sinusoidal or none with it, got 'rope'"),
         (disentangled() | {"family": "decoder"}, "expected an encoder"),
         (disentangled() | {"kv_heads": 2}, "as many kv_heads as attention_heads"),
         ({"norm": "batch"}, "'layer' or 'rms'"),

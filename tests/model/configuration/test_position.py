@@ -9,8 +9,8 @@ from clozeline.model.configuration.position import DisentangledConfig, LocalConf
     [
         ({"kind": "linear", "factor": 0.5}, "greater than or equal to 1"),
         ({"kind": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast: the kind linear does not read this key"),
-        ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the places of the first training for dynamic"),
-        ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the places of the first training for yarn"),
+        ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the first training's length for dynamic"),
+        ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the first training's length for yarn"),
         (
             {"kind": "llama3", "factor": 2.0, "original_maximum": 8, "low_freq_factor": 4.0},
             "expected more than low_freq_factor 4.0, got 4.0",

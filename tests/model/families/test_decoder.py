@@ -56,5 +56,5 @@ def test_padding_on_the_left_is_read_by_no_token(kind):
         assert torch.equal(before[1, 4:], states(network, changed(tensors, "input_ids", 1, place))[1, 4:])
     alone = {"input_ids": tensors["input_ids"][1:, 4:], "position_ids": torch.arange(7)[None]}
     assert torch.allclose(before[1, 4:], states(network, alone)[0], atol=1e-5)
-    with pytest.raises(BatchError, match="prompts of a continuation are padded on the right"):
+    with pytest.raises(BatchError, match="expected prompts of a continuation padded on the right"):
         network.family.decode(tensors, Cache(11))

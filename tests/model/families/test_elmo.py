@@ -54,7 +54,7 @@ def test_every_layer_is_torchs():
         found = network.family.layer_states(tensors)
     assert len(found) == 4
     for row, length in enumerate((11, 6)):
-        words = network.family.words(network.family.spelling[tensors["input_ids"][row : row + 1, :length]])
+        words = network.family.words(network.family.characters[tensors["input_ids"][row : row + 1, :length]])
         expected = [[words, words]]
         for number in range(3):
             pair = []
@@ -92,7 +92,7 @@ def test_the_table_of_words_is_the_heads_alone():
         network.family.tokens.weight.normal_()
     assert torch.equal(states(network, tensors), before)
     assert network.heads["bidirectional_lm"].projection.weight is network.family.tokens.weight
-    assert "family.spelling" not in network.state_dict(), "the tokenizer has it"
+    assert "family.characters" not in network.state_dict(), "the tokenizer has it"
 
 
 @pytest.mark.parametrize("token_bytes", [None, SPELLINGS[1:]], ids=["none", "too few"])

@@ -1,4 +1,4 @@
-"""MobileBERT: neighbours, documents, and losses and gradients of transformers' class for pretraining."""
+"""MobileBERT: neighbors, documents, and losses and gradients of transformers' class for pretraining."""
 
 import pytest
 import torch
@@ -44,22 +44,22 @@ def test_states_scores_losses_and_gradients_are_those_of_transformers(body, laye
     valid = places < lengths[:, None]
     ids = torch.randint(4, VOCABULARY, (3, 11), generator=draw).masked_fill(~valid, 0)
     labels = torch.randint(4, VOCABULARY, (3, 11), generator=draw)
-    labelled = valid & (torch.rand((3, 11), generator=draw) < 0.5)
+    labeled = valid & (torch.rand((3, 11), generator=draw) < 0.5)
     types = torch.randint(0, 2, (3, 11), generator=draw)
     tensors = {"input_ids": ids, "position_ids": places, "lengths": lengths, "type_ids": types}
     found = theirs(
         input_ids=ids, attention_mask=valid.long(), token_type_ids=types, output_hidden_states=True,
-        labels=labels.masked_fill(~labelled, -100), next_sentence_label=torch.tensor([0, 1, 1]),
+        labels=labels.masked_fill(~labeled, -100), next_sentence_label=torch.tensor([0, 1, 1]),
     )  # fmt: skip
     with torch.no_grad():
         scores = ours.logits(tensors)
         assert (ours.family(tensors) - found.hidden_states[-1])[valid].abs().max() < CLOSE
     assert (scores["masked_lm"] - found.prediction_logits)[valid].abs().max() < CLOSE
     assert (scores["sentence"] - found.seq_relationship_logits).abs().max() < CLOSE
-    tensors |= {"label_index": labelled.flatten().nonzero().squeeze(1), "label_ids": labels[labelled]}
+    tensors |= {"label_index": labeled.flatten().nonzero().squeeze(1), "label_ids": labels[labeled]}
     tensors |= {"row_weight": torch.ones(3), "sentence_label": torch.tensor([0, 1, 1])}
     losses = ours(tensors)
-    assert losses["masked_lm"].count == int(labelled.sum())
+    assert losses["masked_lm"].count == int(labeled.sum())
     loss = sum(head.total / head.count for head in losses.values())
     assert loss.item() == pytest.approx(found.loss.item(), rel=1e-5)
     loss.backward()
@@ -80,5 +80,5 @@ def test_packed_documents_read_nothing_of_each_other():
 
 def test_rows_in_one_direction_are_refused():
     tensors = batch_for("mobilebert") | {"attention": torch.tensor([0, 1, 2, 3]), "prefix_length": torch.ones(4)}
-    with pytest.raises(BatchError, match="reads both neighbours of a token"):
+    with pytest.raises(BatchError, match="reads both neighbors of a token"):
         built("mobilebert")(tensors)

@@ -156,7 +156,7 @@ def test_draws_and_sums_do_not_depend_on_micro_batches():
                 assert sum(one.figures[figure] for one in losses) == total
 
 
-def test_only_labelled_places_are_replaced_by_tokens_of_the_vocabulary():
+def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():
     network, tensors = network_for(vocab_multiple=64), batch_for("replaced_tokens")
     for words in (0, (1 << 32) - 1):
         tensors["sample_words"] = torch.full_like(tensors["sample_words"], words)

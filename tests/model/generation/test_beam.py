@@ -168,7 +168,7 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     monkeypatch.setattr(network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1])
     early = beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END})
     steps = len(reads)
-    monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_unbeatable", lambda *_: False)
+    monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_is_done", lambda *_: False)
     assert beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END}) == early
     assert len(reads) - steps == 30
     assert steps <= (20 if exponent <= 0 else 30)

@@ -99,7 +99,7 @@ def test_the_first_loss_is_that_of_chance(classes):
     assert loss.total.item() / loss.count == pytest.approx(math.log(classes), abs=0.05)
 
 
-def test_thirty_two_rows_are_learnt_by_heart():
+def test_thirty_two_rows_are_learned_by_heart():
     network = built("encoder", heads={"classification": {"classes": 3, "hidden": "tanh"}})
     draw = torch.Generator().manual_seed(4)
     tensors = batch_for("encoder", rows=32) | {"label": torch.randint(0, 3, (32,), generator=draw)}
@@ -131,7 +131,7 @@ def pairs(count, seed, blank):
 
 
 @pytest.mark.slow
-def test_a_label_that_depends_on_both_texts_is_learnt_from_both_alone():
+def test_a_label_that_depends_on_both_texts_is_learned_from_both_alone():
     """Held-out pairs; without the second text there is nothing to know, and both segments have a gradient."""
     found = {}
     for blank in (False, True):

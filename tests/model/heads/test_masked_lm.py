@@ -46,7 +46,7 @@ def test_without_a_transform_states_are_as_wide_as_the_table():
         built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})
 
 
-def test_only_labelled_places_reach_the_projection():
+def test_only_labeled_places_reach_the_projection():
     network = built("encoder")
     head, seen = network.heads["masked_lm"], []
     head.projection.register_forward_hook(lambda _module, inputs, _out: seen.append(inputs[0].shape))

@@ -73,7 +73,7 @@ def test_a_row_compares_with_its_group_only(negatives):
 def test_rows_must_be_whole_groups():
     network, tensors, _ = drawn()
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}
-    with pytest.raises(BatchError, match=r"group_size: 4 rows are no whole number of groups of 3.*data\.micro_batch"):
+    with pytest.raises(BatchError, match=r"group_size: expected a multiple of 3 rows, got 4.*data\.micro_batch"):
         network(some)
 
 

@@ -55,7 +55,7 @@ def test_loss_by_hand(width, normalise):
         assert found.total.item() == pytest.approx(sum(sum(of) / len(of) for of in losses.values()), rel=1e-5)
 
 
-def test_a_place_alone_is_scored_from_its_neighbours():
+def test_a_place_alone_is_scored_from_its_neighbors():
     network, head = head_with_random_weights()
     hidden = torch.randn(2, 4, 24)
     scores = head.logits(hidden)

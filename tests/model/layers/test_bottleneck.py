@@ -14,9 +14,9 @@ from tests.model.small_models import small_config
     [
         ({"bottleneck_dim": 10}, "4 heads do not divide bottleneck_dim 10"),
         ({"kv_heads": 3}, "kv_heads: expected a divisor of attention_heads 4, got 3"),
-        ({"norm_place": "pre"}, "norm_place: a stack of bottlenecks has post only, got pre"),
-        ({"final_norm": True}, "final_norm: a stack of bottlenecks has False only, got True"),
-        ({"position": {"kind": "rope"}}, "position.kind: a stack of bottlenecks has learned only, got rope"),
+        ({"norm_place": "pre"}, "norm_place: expected post in a stack of bottlenecks, got pre"),
+        ({"final_norm": True}, "final_norm: expected False in a stack of bottlenecks, got True"),
+        ({"position": {"kind": "rope"}}, "position.kind: expected learned in a stack of bottlenecks, got rope"),
         ({"share": ShareConfig(groups=1)}, "share.groups: a stack of bottlenecks shares no layers, got 1"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),

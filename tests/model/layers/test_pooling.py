@@ -84,7 +84,7 @@ def test_the_decoders_row_is_the_encoders_and_padded_on_the_right():
 
 def test_a_shorter_row_of_the_decoder_is_refused():
     tensors = {"input_ids": torch.zeros(4, 8), "lengths": torch.tensor(LENGTHS)}
-    with pytest.raises(BatchError, match="expected the row of the encoder, 8 places, got 7"):
+    with pytest.raises(BatchError, match="expected the row of the encoder, 8 positions, got 7"):
         pool("decoder_last", drawn(), tensors)
 
 

@@ -27,7 +27,7 @@ def test_one_weight_chooses_a_layer(layer):
 
 def test_layers_are_normalised_over_real_places():
     states, real = given()
-    mix = ScalarMix(3, normalise=True)
+    mix = ScalarMix(3, normalize=True)
     mix.weights.data = torch.tensor([0.3, -0.2, 0.9])
     shares = mix.weights.data.exp() / mix.weights.data.exp().sum()
     expected = torch.zeros(2, 5, 3)

@@ -7,8 +7,8 @@ from clozeline.model.layers.masks import padding_mask
 from clozeline.model.layers.trigram import neighbor_mask, trigrams
 
 
-def test_neighbours_by_a_loop():
-    """A neighbour is zeros where the row, the padding or a document begins."""
+def test_neighbors_by_a_loop():
+    """A neighbor is zeros where the row, the padding or a document begins."""
     torch.manual_seed(0)
     vectors, lengths = torch.randn(4, 7, 3), [7, 5, 1, 7]
     documents = torch.tensor([[0] * 7, [0] * 7, [0] * 7, [0, 0, 1, 2, 2, 2, 2]])

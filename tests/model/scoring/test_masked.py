@@ -54,9 +54,9 @@ def test_words_of_one_piece_score_as_they_do_alone():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(ConfigurationError, match="need an encoder of whole rows, got the family decoder"):
+    with pytest.raises(ConfigurationError, match="need an encoder of entire rows, got the family decoder"):
         pseudo_log_likelihoods(perturbed("decoder"), ROWS, PLACES, MASK)
-    with pytest.raises(ConfigurationError, match="need an encoder of whole rows, got the family xlnet"):
+    with pytest.raises(ConfigurationError, match="need an encoder of entire rows, got the family xlnet"):
         pseudo_log_likelihoods(built("xlnet").eval(), ROWS, PLACES, MASK)
     with pytest.raises(ConfigurationError, match="masked scores need a head of masked_lm"):
         pseudo_log_likelihoods(built("encoder", heads={"lm": 1.0}).eval(), ROWS, PLACES, MASK)

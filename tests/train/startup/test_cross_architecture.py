@@ -13,9 +13,9 @@ import transformers
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.configuration.adapter import AdapterConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.registry import choose
 from clozeline.train.startup.cross_architecture import translate
 from clozeline.train.startup.initial_weights import fill
 from tests.model.checkpoints.published import VOCABULARY, saved
@@ -140,7 +140,7 @@ def test_relative_distances_of_the_other_direction_are_new(tmp_path: Path) -> No
     [
         ({"layers": 1}, "model.layers: 1 here, 2 there"),
         ({"norm_place": "pre"}, "model.norm_place: pre here, post there"),
-        ({"adapter": AdapterConfig.of("lora")}, "an adapter needs a model of its own family, got encoder for"),
+        ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
     ],
     ids=["depth", "norms", "adapter"],
 )
