@@ -1,8 +1,7 @@
 """Loss sums and their divisors: a head returns a sum and a count, never a mean.
 
 Means of micro-batches with different numbers of labels do not average to the mean over all labels. The trainer knows
-the
-count over every rank and micro-batch, so the trainer divides.
+the count over every rank and micro-batch, so the trainer divides.
 
 The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of `label_count`. Without these
 tensors in a batch, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
@@ -58,8 +57,7 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the contribution of a batch to the divisor: an int64 scalar, from inputs alone.
 
     A row contributes its `label_count` if the batch holds that tensor, otherwise the number of its labels. A row
-    without
-    labels, or of weight 0, contributes nothing.
+    without labels, or of weight 0, contributes nothing.
     """
     if "label_count" not in tensors:
         return _has_loss(tensors).sum()
@@ -108,8 +106,7 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
     """Gather the labeled positions, so that only they reach the vocabulary projection.
 
     A micro-batch without labels gives its first state with an ignored label: loss 0, with a gradient path through the
-    entire
-    head.
+    entire head.
 
     Args:
         hidden: [B, T, dim].

@@ -33,8 +33,7 @@ class Adapter(nn.Module, ABC):
     """Additional parameters of a model, and how they change its computation while the adapter is active.
 
     The model keeps its own names and values: several adapters may belong to one model, and one at a time is active.
-    Layers
-    that share weights share what an adapter adds to them.
+    Layers that share weights share what an adapter adds to them.
 
     Args:
         options: configuration of the adapter.

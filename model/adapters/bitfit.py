@@ -26,8 +26,7 @@ class Bitfit(Adapter):
     """A change of every bias of the body, initially 0; the biases of the model stay what they are.
 
     It has as many parameters as the body has biases, and can be merged into them. Neither a bias nor its change has
-    weight
-    decay, so this is equivalent to training the biases.
+    weight decay, so this is equivalent to training the biases.
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -21,8 +21,7 @@ class Ia3(Adapter):
     """Learned factors of keys, values and the inner features of feed-forward blocks.
 
     The factors are initially 1. A layer with one attention has dim + dim + ffn_dim of them, if it has as many key and
-    value
-    heads as query heads. They can be merged into the weights.
+    value heads as query heads. They can be merged into the weights.
     """
 
     options: Options

@@ -31,10 +31,8 @@ class Prefix(Adapter):
     """Every position also reads `length` learned keys and values in each self-attention of each stack.
 
     The keys are used without rotation, and their T5 distance scores are 0. An attention has 2 x length x (width of
-    keys)
-    parameters. With `hidden` they are computed during training from fewer numbers: [length, dim], a linear map onto
-    `hidden`
-    features, tanh, and a linear map for each attention.
+    keys) parameters. With `hidden` they are computed during training from fewer numbers: [length, dim], a linear map
+    onto `hidden` features, tanh, and a linear map for each attention.
     """
 
     options: Options

@@ -27,8 +27,8 @@ class Prompt(Adapter):
     """`length` learned token vectors are read before each row; their states are cut off afterwards.
 
     In an encoder_decoder they precede the encoder's rows, and its decoder reads their states. They have the first
-    positions of the table, before any padding on the left, and segment type 0; tokens follow. Each packed document of
-    a row reads them, and they read no document. A stack has length x embedding width parameters.
+    positions of the table, before any padding on the left, and segment type 0; tokens follow. Each packed document of a
+    row reads them, and they read no document. A stack has length x embedding width parameters.
     """
 
     options: Options

@@ -101,8 +101,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
     """Return the keys and the tensors of LoRA.
 
     Where several of our maps are fused in theirs, the rows of A are stacked, and each part of B has columns of its own:
-    rank
-    and alpha grow, the product is the same.
+    rank and alpha grow, the product is the same.
     """
     options = adapter.options
     weights = [name for name in checkpoint.tensors if name.startswith("family.") and name.endswith(".weight")]

@@ -35,8 +35,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
 
     Among types with the same body, those whose heads are built like the model's come first, then those with a class for
-    its
-    heads, then those that share layers as it does.
+    its heads, then those that share layers as it does.
 
     Raises:
         ConfigurationError: there is none; the message has the reasons of the nearest type.

@@ -22,8 +22,7 @@ class Deberta(MaskedLMHead):
     """Post-norm encoder with disentangled attention; its fused projection alternates from head to head.
 
     Published files hold the head under the names that the class has with `legacy: false`. Both are read; an export has
-    the
-    other names, which every version of transformers reads. Neither class has the enhanced mask decoder.
+    the other names, which every version of transformers reads. Neither class has the enhanced mask decoder.
     """
 
     model_type = "deberta"

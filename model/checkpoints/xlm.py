@@ -20,8 +20,7 @@ class Xlm(KeyMap):
     """Post-norm encoder with language embeddings; its head is the token table and a bias.
 
     A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of padding, which no
-    token
-    sees, and adds rows of the token table for token types, which neither the paper nor its code does.
+    token sees, and adds rows of the token table for token types, which neither the paper nor its code does.
     """
 
     model_type = "xlm"

@@ -34,8 +34,7 @@ class ModelConfig:
     """A Transformer (arXiv 1706.03762), assembled from parts.
 
     A family with its own keys declares a subclass as its `Options`; a mapping that names such a family becomes an
-    instance
-    of that subclass.
+    instance of that subclass.
     """
 
     RENAMED: ClassVar = {"ffn": "ffn_dim", "act": "activation", "types": "type_vocab_size"}

@@ -24,8 +24,7 @@ class Answers(NamedTuple):
         """Return row, first and last position of the answer; None: no answer.
 
         The rows are the windows of one question. The score of no answer is the lowest of any window; it wins if it
-        exceeds the
-        best span by more than `threshold`.
+        exceeds the best span by more than `threshold`.
         """
         row = int(self.score.argmax())
         if bool(self.null.min() - self.score[row] > threshold):

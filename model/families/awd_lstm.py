@@ -24,8 +24,7 @@ class AwdLstm(Family):
     """LSTM layers from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
 
     `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers, and the head
-    applies
-    `dropout.output`, each with one mask for all tokens of a row. Padding is on the right.
+    applies `dropout.output`, each with one mask for all tokens of a row. Padding is on the right.
     """
 
     architecture: ClassVar = "decoder"

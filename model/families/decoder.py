@@ -22,8 +22,7 @@ class Decoder(Family):
 
     Padding is on the right, where no token looks, or on the left as `left_padding` [B] and `lengths` say. With
     `document_ids`, packed documents of a row do not see each other; the first `prefix_length` positions of a row see
-    each
-    other in both directions (prefix LM, arXiv 1910.10683).
+    each other in both directions (prefix LM, arXiv 1910.10683).
     """
 
     architecture: ClassVar = "decoder"

@@ -25,12 +25,9 @@ class Elmo(Family):
     """Two LSTM stacks over the same word vectors, one from left to right, one from right to left.
 
     The first half of a state has read the left context, the second the right; each half has seen the token itself. From
-    the
-    second layer on, a layer adds its input. `dropout.hidden` is applied to the input of each layer and to the last
-    output.
-    `tokens` is the table of the words that the head chooses among: inputs enter by their characters, `characters` [B,
-    T,
-    max_characters] of the batch, or those of `input_ids`.
+    the second layer on, a layer adds its input. `dropout.hidden` is applied to the input of each layer and to the last
+    output. `tokens` is the table of the words that the head chooses among: inputs enter by their characters,
+    `characters` [B, T, max_characters] of the batch, or those of `input_ids`.
     """
 
     architecture: ClassVar = "decoder"

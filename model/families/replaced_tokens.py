@@ -47,10 +47,8 @@ class ReplacedTokens(Encoder):
     """An encoder that reads rows in which a second, smaller encoder has replaced the labeled tokens.
 
     The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn from its
-    distribution
-    then replace the tokens at all labels, and every other head reads the discriminator's states of that row. No
-    gradient
-    goes through the draw. A batch without `sample_words` is read by both as it is.
+    distribution then replace the tokens at all labels, and every other head reads the discriminator's states of that
+    row. No gradient goes through the draw. A batch without `sample_words` is read by both as it is.
 
     Example (labels 1 chef, 4 meal; drawn chef, lunch):
         input          [CLS] [MASK] cooked the [MASK] [SEP]

@@ -25,12 +25,10 @@ class XLNet(Family):
     """A bidirectional stack whose attention uses distances and segments instead of positions.
 
     `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads positions of its own
-    rank
-    and of lower ones. The query stream has only the predicted positions: it starts from a learned vector instead of the
-    token, and reads the content of lower ranks. Both use the same weights, so they are one matrix of states, of which
-    the
-    first T are also keys and values. Without `rank`, every token sees its row. Segment-level recurrence is not
-    implemented.
+    rank and of lower ones. The query stream has only the predicted positions: it starts from a learned vector instead
+    of the token, and reads the content of lower ranks. Both use the same weights, so they are one matrix of states, of
+    which the first T are also keys and values. Without `rank`, every token sees its row. Segment-level recurrence is
+    not implemented.
     """
 
     architecture: ClassVar = "encoder"

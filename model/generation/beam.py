@@ -33,10 +33,8 @@ def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) 
 
     At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row that ends among the
     `width` best joins the finished ones, with its sum divided by the length penalty. The search of a prompt stops once
-    it
-    has `width` finished rows and no growing one can still beat the worst of them: a sum only falls, and the divisor is
-    at
-    most that of the longest row.
+    it has `width` finished rows and no growing one can still beat the worst of them: a sum only falls, and the divisor
+    is at most that of the longest row.
 
     Args:
         decoder: that has read the prompts.

@@ -18,8 +18,7 @@ class BidirectionalLm(LabelHead):
     """One linear map with bias for both halves of a state: the first has read the left context, the second the right.
 
     A label at position i is the token after it. The left half at i predicts that token, and the right half at i + 1
-    predicts
-    the token at i: each label counts twice.
+    predicts the token at i: each label counts twice.
 
     Example:
         `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a, b.

@@ -16,8 +16,7 @@ class Classification(RowHead):
     """Cross entropy of the class of a row; with `multi_label`, the mean of a binary cross entropy per class.
 
     `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class of the row, otherwise
-    0.
-    It is -100 in a row without label.
+    0. It is -100 in a row without label.
     """
 
     target: ClassVar = "classification"

@@ -19,8 +19,7 @@ class Corrective(MaskedLM):
 
     The probability of the original token x at a position with the input z is [x = z] c + (1 - c) softmax(x), with no
     gradient into c. The loss of a position is -log of it, plus `copy_weight` x the binary cross entropy of c, whose
-    label is
-    x = z.
+    label is x = z.
     """
 
     target: ClassVar = "corrective"

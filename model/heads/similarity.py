@@ -24,10 +24,8 @@ class Similarity(Head):
 
     `negatives: other` compares the first view of a row with the second views of its group (SimCSE); a row with an equal
     first or second view is not a negative. `both` compares each of the group's 2g vectors with the 2g - 2 of other
-    rows, and
-    averages a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and those with a `target` [B]
-    below
-    `alike` are neither compared nor negatives.
+    rows, and averages a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and those with a
+    `target` [B] below `alike` are neither compared nor negatives.
     """
 
     target: ClassVar = "similarity"

@@ -17,8 +17,7 @@ class Cache:
     """Keys and values of growing sequences.
 
     Sequences may have different lengths: each writes at its own positions, and a position reads those up to its own.
-    What
-    lies after it (padding of a shorter prompt, or zeros) is read by no token and overwritten by the next ones.
+    What lies after it (padding of a shorter prompt, or zeros) is read by no token and overwritten by the next ones.
 
     Args:
         capacity: maximum number of positions of a sequence.

@@ -62,8 +62,7 @@ class DisentangledAttention(Attention):
         """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
 
         Both terms use the distance query - key, as the published code does; the paper's equation 4 has the opposite
-        sign for
-        position-to-content.
+        sign for position-to-content.
         """
         vectors = self.position_dropout(relative.vectors)
         shape = (*query.shape[:2], *relative.rows.shape[1:])

@@ -54,8 +54,7 @@ class MaskDecoder(Layer):
     """The enhanced mask decoder (§3.2): absolute positions enter only where masked tokens are decoded.
 
     The layer is applied several times. Keys and values always come from the states x of the layer before it; queries
-    are
-    x plus the position vectors at first, then the layer's own last output.
+    are x plus the position vectors at first, then the layer's own last output.
     """
 
     def __init__(self, config: ModelConfig, steps: int) -> None:

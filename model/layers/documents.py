@@ -31,8 +31,7 @@ def reads_documents(states: Tensor, head_dim: int, dropout: float) -> bool:
     """Return whether `attend` supports states of this device and type; if not, use a mask over entire rows.
 
     The flat kernel of an accelerator needs half precision, no dropout, and Ampere or later. When a CPU graph is
-    compiled,
-    each document would have a shape of its own.
+    compiled, each document would have a shape of its own.
 
     Args:
         states: inputs of the projections to queries, keys and values.

@@ -18,8 +18,7 @@ class LongShortTermMemory(nn.Module):
     """An LSTM over sequences, from zeros or a given state, by torch's fused kernel.
 
     Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent matrix, the same
-    ones at
-    all tokens. The parameter is the full matrix, in evaluation and in checkpoints.
+    ones at all tokens. The parameter is the full matrix, in evaluation and in checkpoints.
 
     Args:
         inputs: width of the inputs.

@@ -122,8 +122,7 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
     """Return which positions the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
 
     A position of the content stream reads positions of its own rank and of lower ones. The query of rank r, in row T +
-    r - 1
-    of the mask, reads those below r.
+    r - 1 of the mask, reads those below r.
 
     Args:
         rank: [B, T], 0 for context, r for the position that is predicted as the r-th.

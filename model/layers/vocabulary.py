@@ -13,8 +13,7 @@ class VocabularyProjection(nn.Module):
     """Scores over the vocabulary, from a weight of its own or the token embedding's.
 
     A tied weight is the same `Parameter` in both modules, and each reads it in its own forward only, so that ZeRO stage
-    3
-    gathers it for each, while the parameter, its gradient and its optimizer state exist once.
+    3 gathers it for each, while the parameter, its gradient and its optimizer state exist once.
 
     Args:
         width: features of the states that the weight reads.

@@ -32,8 +32,7 @@ def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
     """Yield windows of at most `length` tokens that together score each token but the first once.
 
     The first window scores all that it can; each later one starts `stride` tokens further and scores the last `stride`.
-    With
-    stride 1 every token has the longest context; with stride `length` windows do not overlap.
+    With stride 1 every token has the longest context; with stride `length` windows do not overlap.
 
     Raises:
         ValueError: not 1 <= stride <= length.
@@ -55,10 +54,8 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
     """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] per row.
 
     The sum of a row is minus its training loss, summed over labels. An encoder reads from left to right, as in the
-    causal
-    rows of its training (GPT-BERT, arXiv 2410.24159). A token after a prefix that several rows share is scored once, so
-    that
-    minimal pairs differ only in what follows.
+    causal rows of its training (GPT-BERT, arXiv 2410.24159). A token after a prefix that several rows share is scored
+    once, so that minimal pairs differ only in what follows.
 
     Args:
         model: in evaluation mode.
