@@ -96,7 +96,10 @@ class Model(nn.Module):
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
         views = self._views(tensors)
-        second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}
+        second = {}
+        if "input_ids_b" in self.needs:  # a row without a second view is read as one token
+            inputs = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
+            second["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
         return {
             name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
         }
@@ -170,12 +173,6 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
             head.mix = ScalarMix(config.layers + 1)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)
-
-
-def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the inputs of the family for the second view; a row without one is read as one token."""
-    view = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
-    return view | {"lengths": view["lengths"].clamp(min=1)}
 
 
 def build_model(

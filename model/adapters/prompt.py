@@ -108,16 +108,12 @@ class Prompt(Adapter):
             padding = None if padding is None else F.pad(padding, (length, 0), value=True)
             if documents is not None:
                 pairs = documents.mask() if pairs is None else documents.mask() & pairs
-            pairs = None if pairs is None else _with_prompt(pairs, length)
+            if pairs is not None:  # [B or 1, 1, T, T]: every position sees the prompt, which sees only itself
+                pairs = F.pad(pairs, (length, 0), value=True)
+                own_pairs = pairs.new_zeros(*pairs.shape[:2], length, pairs.shape[3])
+                own_pairs[..., :length] = True
+                pairs = torch.cat((own_pairs, pairs), dim=2)
         hidden: Tensor = forward(
             vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache
         )
         return hidden if self.kept or continued else hidden[:, length:]
-
-
-def _with_prompt(pairs: Tensor, length: int) -> Tensor:
-    """Extend [B or 1, 1, T, T] by the prompt, which every position sees and which sees only itself."""
-    seen = F.pad(pairs, (length, 0), value=True)
-    rows = seen.new_zeros(*seen.shape[:2], length, seen.shape[3])
-    rows[..., :length] = True
-    return torch.cat((rows, seen), dim=2)

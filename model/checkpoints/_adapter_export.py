@@ -78,7 +78,11 @@ def export_adapter(
         keys, tensors = _prefix(adapter, config)
         inside = "base_model."
     elif isinstance(adapter, Prompt):
-        _refuse_prompt(adapter, task)
+        if task not in _PROMPTED or len(adapter.parts) != 1:
+            raise ConfigurationError(
+                "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire "
+                "rows would read them, and it has none for other pretraining heads: expected a head lm or tagging"
+            )
         keys, tensors = _prompt(adapter, config)
         inside = "base_model."
     else:
@@ -188,14 +192,6 @@ def _prefix(adapter: Prefix, config: ModelConfig) -> tuple[dict[str, Any], dict[
         "num_transformer_submodules": 1,
         "prefix_projection": False,
     }, {"prompt_embeddings": rows}
-
-
-def _refuse_prompt(adapter: Prompt, task: str | None) -> None:
-    if task not in _PROMPTED or len(adapter.parts) != 1:
-        raise ConfigurationError(
-            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire rows "
-            "would read them, and it has none for other pretraining heads: expected a head lm or tagging"
-        )
 
 
 def _prompt(adapter: Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-import xxhash
 import yaml
 from pydantic import TypeAdapter
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.files import file_hash
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
 from clozeline.model.checkpoints._import_record import IMPORT_RECORD, read_import_record
@@ -111,14 +111,15 @@ def _read_own(folder: Path) -> Checkpoint:
         config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plain)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(
-            f"{folder / MODEL}: cannot be read as a model's configuration: {_first_line(error)}; import the model again"
+            f"{folder / MODEL}: cannot be read as a model's configuration: "
+            f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
         ) from error
     record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
-        if digest is not None and (actual := _file_hash(path)) != digest:
+        if digest is not None and (actual := file_hash(path)) != digest:
             raise WeightsError(
                 f"{path}: expected xxh3-128 {digest}, got {actual}: it was changed after the import; import the model "
                 "again"
@@ -159,7 +160,8 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     # notes for people
     notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
-    if unknown := sorted(key for key in plain if not _is_known_key(key, key_map)):
+    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation, *_NO_MATTER}
+    if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
@@ -213,20 +215,3 @@ def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list
         raise WeightsError(
             f"{where}: {len(wrong)} tensors of another shape than config.json implies: {join_names(wrong, 4)}"
         )
-
-
-def _is_known_key(key: str, key_map: KeyMap) -> bool:
-    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation}
-    return key in read or key in _NO_MATTER or key.endswith("_token_id")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-def _file_hash(path: Path) -> str:
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

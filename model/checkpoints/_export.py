@@ -59,10 +59,15 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     }
     plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
-        body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
+        if key_map.bare is None:
+            raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
+        paired = config.architecture == "encoder_decoder"
+        parts = ("family.tokens.", "family.encoder.") if paired else key_map.body
+        left = _training_only(key_map, tensors)
+        body = {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
         theirs = to_theirs(key_map, config, body) | _unread_tensors(checkpoint, key_map, body_alone=True)
         theirs = {name.removeprefix(key_map.base): tensor for name, tensor in theirs.items()}
-        kind = loader = str(key_map.bare)
+        kind = loader = key_map.bare
     else:
         _, kind, loader = key_map.class_with(config.heads)
         theirs = _export_with_head(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
@@ -119,14 +124,6 @@ def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool
     unread = {name: checkpoint.unread[name] for name in names}
     # a copy of a vocabulary that has been extended since is outdated
     return {name: tensor for name, tensor in unread.items() if name not in copies or len(tensor) == rows}
-
-
-def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:
-    if key_map.bare is None:
-        raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
-    parts = ("family.tokens.", "family.encoder.") if encoder_alone else key_map.body
-    left = _training_only(key_map, tensors)
-    return {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
 
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:

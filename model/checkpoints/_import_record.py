@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import xxhash
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.errors import WeightsError
 from clozeline.model.checkpoints._tensor_files import read_json
+from clozeline.sealed_json import unseal
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
@@ -42,20 +42,15 @@ def read_import_record(path: Path) -> ImportRecord:
     """Read model.json; one of an earlier version has no checksum.
 
     Raises:
-        ConfigurationError: a newer version wrote it.
+        NewerFormatError: a newer version wrote it.
         WeightsError: it is missing, malformed, or was changed after the import.
     """
     if not path.is_file():
         raise WeightsError(f"{path}: missing, so the import was never finished: import the model again")
-    plain = read_json(path)
-    checksum = plain.pop("checksum", None)
-    if checksum is not None and checksum != _checksum(plain):
-        raise WeightsError(f"{path}: changed after the import, its checksum differs; import the model again")
-    if isinstance(version := plain.get("format"), int) and version > IMPORT_RECORD_FORMAT:
-        raise ConfigurationError(
-            f"{path}: format {version} of a newer version, this version reads format {IMPORT_RECORD_FORMAT}: install a "
-            "newer Clozeline, or import the model again"
-        )
+    try:
+        plain = unseal(read_json(path), path, IMPORT_RECORD_FORMAT)
+    except ValueError as error:
+        raise WeightsError(f"{path}: changed after the import: {error}; import the model again") from error
     try:
         facts: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(plain))
     except ValidationError as error:
@@ -72,9 +67,3 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
     path = folder / IMPORT_RECORD
     name = read_import_record(path).tokenizer if path.is_file() else None
     return None if name is None else folder / name
-
-
-def _checksum(plain: dict[str, Any]) -> str:
-    """Return the hash of an object's canonical JSON, as in the pipeline's sealed files."""
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))

@@ -43,7 +43,9 @@ class Renaming:
         renamed = Renamed({}, {}, [])
         sources: dict[str, str] = {}
         unknown = []
-        for name, tensor in _without_wrapper(tensors).items():
+        if tensors and all(name.startswith("module.") for name in tensors):  # written by a data-parallel wrapper
+            tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
             if (present := self._present(name)) is not None:
                 if present in sources:
                     raise WeightsError(f"{where}: {sources[present]} and {name} are both {present}; expected one")
@@ -78,13 +80,6 @@ def join_names(names: Iterable[str], most: int = 12) -> str:
     """Join sorted names, shortened after the first `most`."""
     ordered = sorted(names)
     return ", ".join(ordered[:most]) + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
-
-
-def _without_wrapper(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Remove the prefix that a data-parallel wrapper gives to every name."""
-    if tensors and all(name.startswith("module.") for name in tensors):
-        return {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
-    return tensors
 
 
 def _matches(patterns: Iterable[str], name: str) -> bool:

@@ -40,7 +40,11 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     Raises:
         ConfigurationError: there is none; the message has the reasons of the nearest type.
     """
-    maps = [map_of_type(model_type)] if model_type else _all_maps()
+    if model_type:
+        maps = [map_of_type(model_type)]
+    else:  # general types before those that derive from them
+        types = (find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints"))
+        maps = [kind() for kind in sorted(types, key=lambda kind: len(kind.__mro__))]
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
@@ -51,8 +55,3 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
         f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "
         + "; ".join(problems[nearest])
     )
-
-
-def _all_maps() -> list[KeyMap]:
-    maps = [find("clozeline.model.checkpoints", name)() for name in names("clozeline.model.checkpoints")]
-    return sorted(maps, key=lambda other: len(type(other).__mro__))

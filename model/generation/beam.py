@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from clozeline.model.generation.decoding import Continuation, LengthForm, Stop
+from clozeline.model.generation.decoding import Continuation, LengthForm
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 
@@ -90,7 +90,8 @@ class _Beams:
             ids = [*row.ids, token]
             stop = self.rules.stop_of(row, ids)
             if stop is not None and rank < width:
-                self._finish(ids, stop, score)
+                ended = Continuation(ids[:-1] if stop == "end" else ids, stop, score / self._penalty(len(ids)))
+                self.finished = sorted([*self.finished, ended], key=lambda row: -row.score)[:width]
             elif stop is None and len(survivors) < width:
                 survivors.append(replace(row, ids=ids, score=score))
                 parents.append(parent)
@@ -99,11 +100,6 @@ class _Beams:
         if not self.done:
             self.live = survivors + [replace(survivors[0], score=-math.inf)] * spare
             self.parents = parents + parents[:1] * spare
-
-    def _finish(self, ids: list[int], stop: Stop, score: float) -> None:
-        score /= self._penalty(len(ids))
-        ended = Continuation(ids[:-1] if stop == "end" else ids, stop, score)
-        self.finished = sorted([*self.finished, ended], key=lambda row: -row.score)[: len(self.live)]
 
     def _is_done(self, best: Row) -> bool:
         """Return whether no row that grows from the best can beat the worst of enough finished ones."""

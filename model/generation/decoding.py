@@ -17,7 +17,7 @@ LengthForm: TypeAlias = Literal["power", "gnmt"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Decoding:
-    """How tokens are chosen, and when a continuation ends."""
+    """The choice of tokens, and the end of a continuation."""
 
     mode: Literal["greedy", "sample", "beam"] = "greedy"
     """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the best of `width`

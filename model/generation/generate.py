@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from torch import Tensor
-
 from clozeline.model.build import Model
 from clozeline.model.decoding.sampling import draw, probabilities, uniform
 from clozeline.model.generation.beam import beam_search
@@ -84,16 +82,24 @@ def _decode_by_token(
 ) -> list[Continuation]:
     """Decode one token per step; rows that have ended leave the batch."""
     continuations: dict[int, Continuation] = {}
+    decoding = rules.decoding
     while True:
         scores = rules.adjust(decoder.scores, rows)
         refuse_dead_ends(scores.max(-1).values, rows)
-        tokens = _choose(scores, rules.decoding, [numbers[row.number] for row in rows], len(rows[0].ids))
+        # the next token of each row [B]
+        if decoding.mode == "greedy":
+            tokens = scores.argmax(-1)
+        else:
+            distribution = probabilities(scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
+            step = len(rows[0].ids)
+            tokens = draw(distribution, [uniform(decoding.seed, numbers[row.number], step) for row in rows])
         gained = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         for row, token, gain in zip(rows, tokens.tolist(), gained.tolist(), strict=True):
             row.ids.append(token)
             row.score += gain
             if (stop := rules.stop_of(row, row.ids)) is not None:
                 continuations[row.number] = Continuation(row.ids[:-1] if stop == "end" else row.ids, stop, row.score)
+        # rows that have ended leave
         growing_rows = [at for at, row in enumerate(rows) if row.number not in continuations]
         if not growing_rows:
             return [continuations[number] for number in range(len(continuations))]
@@ -101,11 +107,3 @@ def _decode_by_token(
             decoder.select(growing_rows)
         rows = [rows[at] for at in growing_rows]
         decoder.add([row.ids[-1] for row in rows])
-
-
-def _choose(scores: Tensor, decoding: Decoding, rows: Sequence[int], step: int) -> Tensor:
-    """Return the next token of each row, [B]."""
-    if decoding.mode == "greedy":
-        return scores.argmax(-1)
-    distribution = probabilities(scores, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
-    return draw(distribution, [uniform(decoding.seed, row, step) for row in rows])

@@ -20,7 +20,7 @@ class Head(nn.Module, ABC):
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     target: ClassVar[str]
-    """What it predicts, as objectives name it in `heads`. Several heads may share a target."""
+    """Target of the prediction, as objectives name it in `heads`. Several heads may share a target."""
     needs: ClassVar[frozenset[str]]
     """Tensors that it reads from a batch, besides the family's and `row_weight`. A head that needs `input_ids_b` also
     gets `hidden_b` [B, Tb, dim], the family's states of the second view."""

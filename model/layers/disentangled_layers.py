@@ -31,7 +31,11 @@ class Convolution(nn.Module):
         half = tokens // 2
         around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)  # [B, T, dim, tokens]
         if mask is not None:
-            around = around * _neighbors(mask, tokens)[:, :, None]
+            # which of the tokens around each position it sees, [B, T, tokens]
+            columns = mask.shape[-1]
+            sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
+            index = torch.arange(columns, device=mask.device)[:, None] + torch.arange(tokens, device=mask.device)
+            around = around * sees.gather(2, index.expand(len(sees), -1, -1))[:, :, None]
         return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
 
 
@@ -79,11 +83,3 @@ def build_layers(config: ModelConfig, layers: int, cross: bool) -> list[Layer]:
     if chosen is not None and chosen.convolution is not None:
         layers_of_stack[0] = ConvolutionLayer(config, chosen.convolution)
     return layers_of_stack
-
-
-def _neighbors(mask: Tensor, tokens: int) -> Tensor:
-    """Return [B, T, tokens] bool: which of the tokens around each position it sees."""
-    columns, half = mask.shape[-1], tokens // 2
-    sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
-    around = torch.arange(columns, device=mask.device)[:, None] + torch.arange(tokens, device=mask.device)
-    return sees.gather(2, around.expand(len(sees), -1, -1))

@@ -60,15 +60,14 @@ def _log_growth(slope: float, factor: float) -> float:
 
 def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.device) -> Tensor:
     """Return the share of interpolation of each frequency [width / 2]: 0 at the fast ones, 1 at the slow ones."""
-    low, high = (_pair_of(turns, scaling, width, theta) for turns in (scaling.beta_fast, scaling.beta_slow))
+    # fractional index of the pairs that make beta_fast and beta_slow turns within the original context length
+    maximum = scaling.original_maximum or 0
+    low, high = (
+        width * math.log(maximum / (turns * 2 * math.pi)) / (2 * math.log(theta))
+        for turns in (scaling.beta_fast, scaling.beta_slow)
+    )
     if scaling.truncate:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, width - 1)
     pairs = torch.arange(width // 2, dtype=torch.float32, device=device)
     return ((pairs - low) / (high - low or 0.001)).clamp(0, 1)
-
-
-def _pair_of(turns: float, scaling: ScalingConfig, width: int, theta: float) -> float:
-    """Return the fractional pair index whose wave makes this many turns within the original context length."""
-    maximum = scaling.original_maximum or 0
-    return width * math.log(maximum / (turns * 2 * math.pi)) / (2 * math.log(theta))

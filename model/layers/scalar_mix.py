@@ -30,14 +30,13 @@ class ScalarMix(nn.Module):
     def forward(self, states: Sequence[Tensor], real: Tensor | None = None) -> Tensor:
         """Mix one state [B, T, width] per layer; `normalize` needs `real` [B, T] bool, False at padding."""
         if self.normalize:
+            # mean 0 and variance 1 of each layer over its real positions
             assert real is not None
-            states = [_normalize(state, real[..., None]) for state in states]
+            inside, count = real[..., None], real.sum() * states[0].shape[-1]
+            centered = [state - (state * inside).sum() / count for state in states]
+            variances = [(state * inside).square().sum() / count for state in centered]
+            states = [
+                state * torch.rsqrt(variance + 1e-12) for state, variance in zip(centered, variances, strict=True)
+            ]
         shares = self.weights.softmax(0)
         return self.gain * torch.einsum("l,l...->...", shares, torch.stack(list(states)))
-
-
-def _normalize(state: Tensor, real: Tensor) -> Tensor:
-    count = real.sum() * state.shape[-1]
-    mean = (state * real).sum() / count
-    variance = ((state - mean) * real).square().sum() / count
-    return (state - mean) * torch.rsqrt(variance + 1e-12)

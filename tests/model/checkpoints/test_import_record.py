@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.errors import ClozelineError, ConfigurationError, WeightsError
+from clozeline.errors import ClozelineError, NewerFormatError, WeightsError
 from clozeline.model.checkpoints._import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
@@ -48,11 +48,11 @@ def test_each_key_is_under_the_seal(tmp_path: Path, key: str) -> None:
         read_import_record(written(tmp_path, seal(PLAIN) | {key: changed.get(key, "another")}))
 
 
-@pytest.mark.parametrize("seal", [True, False], ids=["sealed", "plain"])
-def test_a_newer_format_is_refused(tmp_path: Path, seal: bool) -> None:
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_a_newer_format_is_refused(tmp_path: Path, has_checksum: bool) -> None:
     newer = {**PLAIN, "format": IMPORT_RECORD_FORMAT + 1, "more": 1}
-    with pytest.raises(ConfigurationError, match="format 2 of a newer version, this version reads format 1") as found:
-        read_import_record(written(tmp_path, seal(newer) if seal else newer))
+    with pytest.raises(NewerFormatError, match="format 2 of a newer version, this version reads format 1") as found:
+        read_import_record(written(tmp_path, seal(newer) if has_checksum else newer))
     assert found.value.exit_code == 64
 
 

@@ -97,7 +97,7 @@ def test_the_table_of_words_is_the_heads_alone():
 
 @pytest.mark.parametrize("token_bytes", [None, SPELLINGS[1:]], ids=["none", "too few"])
 def test_a_spelling_of_each_token_is_needed(token_bytes):
-    with pytest.raises(ConfigurationError, match=f"expected the token_bytes of {VOCABULARY} tokens, got (none|36)"):
+    with pytest.raises(ConfigurationError, match=f"expected the bytes of {VOCABULARY} tokens, got (none|36)"):
         build_model(small_config("elmo"), VOCABULARY, {}, token_bytes)
 
 
