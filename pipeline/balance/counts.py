@@ -19,11 +19,7 @@ class LanguageCounts(TypedDict):
 class BalanceCounts(Counts, total=False):
     """Counts of a unit of `balance`; the language of a pair names both sides, such as `en-sw`."""
 
-    skipped: dict[str, int]
-    """documents without copies, by reason"""
-    texts: dict[str, dict[str, LanguageCounts]]
-    """by language and source"""
-    pairs: dict[str, dict[str, LanguageCounts]]
-    """the same for aligned texts"""
-    balanced: dict[str, int]
-    """expected tokens of the copies, by language"""
+    skipped: dict[str, int]  # documents without copies, by reason
+    texts: dict[str, dict[str, LanguageCounts]]  # by language and source
+    pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    balanced: dict[str, int]  # expected tokens of the copies, by language

@@ -72,7 +72,7 @@ class Steps:
         text = normalize(raw)
         if controls := count_control_characters(raw):
             self._tally.add({"repairs": {"control_characters": controls}})
-        self._tally.count_removed("normalise", len(raw) - len(text))
+        self._tally.count_removal("normalise", len(raw) - len(text))
         if not text:
             # the counts of removed characters must see the document without the side that is gone
             shown = document.replace(target_text=text) if side else document.replace(text=text)
@@ -104,7 +104,7 @@ class Steps:
                 self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None
             if verdict.text is not None:
-                self._tally.count_removed(name, len(document.text) - len(verdict.text))
+                self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)
                 document = document.replace(text=verdict.text)
                 statistics = TextStatistics(verdict.text)

@@ -26,48 +26,32 @@ def count_characters(document: Document) -> int:
 class CleanCounts(Counts, total=False):
     """Counts of a unit of `clean`; dicts are by reason, step, rule or language."""
 
-    bytes_in: int
-    """bytes of the input ranges"""
-    bytes_owned: int
-    """bytes of the files, from the first record of each range to that of the next"""
+    bytes_in: int  # bytes of the input ranges
+    bytes_owned: int  # bytes of the files, from the first record of each range to that of the next
     bytes_decoded: int
-    bytes_undecoded: dict[str, int]
-    """bytes of the files that could not be decoded"""
-    bytes_read_twice: int
-    """bytes claimed by records of two ranges"""
-    content_bytes: int
-    """bytes after decompression, without line ends between records"""
-    content_kept: int
-    """content bytes of records that are documents"""
-    content_skipped: dict[str, int]
-    """content bytes of other records, and between records"""
+    bytes_undecoded: dict[str, int]  # bytes of the files that could not be decoded
+    bytes_read_twice: int  # bytes claimed by records of two ranges
+    content_bytes: int  # bytes after decompression, without line ends between records
+    content_kept: int  # content bytes of records that are documents
+    content_skipped: dict[str, int]  # content bytes of other records, and between records
     text_lacks: dict[str, int]
     """records without a text and tables without a text column (`no_text`, `text_type` and `schema` of `malformed`),
     by the keys they have"""
-    first_records: dict[str, int]
-    """files whose first record is malformed, by what is wrong"""
-    without_records: dict[str, int]
-    """bytes of input files without any record, per source"""
-    records_found: int
-    """records found by the format layer"""
-    records_given: int
-    """records yielded by the reader"""
-    records_in: int
-    """records that are ignored, malformed or a document"""
+    first_records: dict[str, int]  # files whose first record is malformed, by what is wrong
+    without_records: dict[str, int]  # bytes of input files without any record, per source
+    records_found: int  # records found by the format layer
+    records_given: int  # records yielded by the reader
+    records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
-    notes: dict[str, int]
-    """events that are not records, such as an empty file"""
-    by_source: dict[str, dict[str, int]]
-    """malformed records and notes, per file"""
-    rejected: dict[str, int]
-    """rejected documents"""
+    notes: dict[str, int]  # events that are not records, such as an empty file
+    by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
+    rejected: dict[str, int]  # rejected documents
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]
     repairs: dict[str, int]
-    edits: dict[str, int]
-    """characters or lines that filters removed"""
+    edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
 
 
@@ -170,7 +154,7 @@ class UnitCounts:
             self.add({"bytes_undecoded": account.undecoded})
         self._records = self._content_bytes = 0
 
-    def count_removed(self, step: str, characters: int) -> None:
+    def count_removal(self, step: str, characters: int) -> None:
         """Count characters that a step removed; negative if it added some, as normalization may."""
         self.add({"characters_removed": {step: characters}})
 
@@ -189,7 +173,7 @@ class UnitCounts:
             )
         )
         self.add({"rejected": {reason: 1}})
-        self.count_removed(step, count_characters(document))
+        self.count_removal(step, count_characters(document))
 
     def keep(self, document: Document) -> None:
         """Count a document that passed all steps."""

@@ -10,7 +10,7 @@ import numpy as np
 from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
 from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_columns, read_rows, write_rows
 from clozeline.pipeline.dedup.component_passes import ReceivedLinks
-from clozeline.pipeline.dedup.contraction import find_sorted, rank_nodes
+from clozeline.pipeline.dedup.contraction import locate_keys, rank_nodes
 from clozeline.pipeline.dedup.counts import DedupCounts, read_by
 from clozeline.pipeline.dedup.near_passes import SignatureParameters
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
@@ -117,7 +117,7 @@ class NearDrops(Pass[DedupCounts]):
             read["exact-kept"] = len(copies)
             # parts that hold exact copies of a dropped document also get the uid kept instead
             drops = drops[np.argsort(drops["uid"])]
-            index, present = find_sorted(drops["uid"], copies["uid"])
+            index, present = locate_keys(drops["uid"], copies["uid"])
             more = drops[index[present]]
             more["part"] = copies["part"][present]
             drops = np.concatenate((drops, more))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.dedup.components import connected_components, star_edges
+from clozeline.pipeline.dedup.components import find_components, star_edges
 from clozeline.pipeline.dedup.keep_rules import choose_kept
 from clozeline.pipeline.dedup.near import estimate_similarities
 
@@ -55,7 +55,7 @@ def resolve(
         if not len(left):
             break
         active, ends = np.unique(np.concatenate((left, right)), return_inverse=True)
-        labels = connected_components(len(active), ends[: len(left)], ends[len(left) :])
+        labels = find_components(len(active), ends[: len(left)], ends[len(left) :])
         representatives = active[choose_kept(labels, merit[active], uids[active])]
         # members close enough to their representative are decided; the others stay pending
         likeness = estimate_similarities(sketches[active], sketches[representatives])

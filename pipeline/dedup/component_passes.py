@@ -96,8 +96,7 @@ class ReceivedLinks:
         self._parts, self._levels, self._level, self._unit = parts, Levels.of(parts), level, unit
         links = self._levels.links(level)
         self.links = read_rows(parts.folder, links, unit, _LINK)
-        self.taken = {links.kind: len(self.links)}
-        """rows read so far, by exchange"""
+        self.taken = {links.kind: len(self.links)}  # rows read so far, by exchange
         # a node that only asks for its own name is a component by itself and goes no higher
         self._joined = self.links[self.links["linked"]]
         self.contraction = contract(self._joined["node"], np.ascontiguousarray(self._joined["label"]), level)

@@ -31,7 +31,7 @@ def star_edges(groups: NDArray[Any], nodes: Nodes) -> tuple[Nodes, Nodes]:
     return centers[others], members[others]
 
 
-def connected_components(count: int, left: Nodes, right: Nodes) -> Nodes:
+def find_components(count: int, left: Nodes, right: Nodes) -> Nodes:
     """Return the smallest node that each of `count` nodes can reach, shape [count].
 
     Each round hooks the larger root of every edge under the smallest neighboring root, then jumps pointers to the

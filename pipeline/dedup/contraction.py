@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
-from clozeline.pipeline.dedup.components import connected_components, star_edges
+from clozeline.pipeline.dedup.components import find_components, star_edges
 from clozeline.seeding import mix
 
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -46,13 +46,13 @@ def contract(groups: NDArray[Any], nodes: UInt64, level: int) -> Contraction:
     groups [7, 7, 9, 9, 5], nodes [1, 2, 2, 3, 4] -> {1, 2, 3} and {4}; node 4 is not linked
     """
     ranks, first, rows = np.unique(rank_nodes(nodes, level), return_index=True, return_inverse=True)
-    components = connected_components(len(ranks), *star_edges(groups, rows))
+    components = find_components(len(ranks), *star_edges(groups, rows))
     distinct = nodes[first]
     linked = np.bincount(components, minlength=len(ranks))[components] > 1
     return Contraction(distinct, ranks, distinct[components], linked, rows)
 
 
-def find_sorted(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]:
+def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]:
     """Return an index into the sorted `keys` for each query, and whether the key there equals the query."""
     if not len(keys):
         return np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=bool)
@@ -62,5 +62,5 @@ def find_sorted(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
 
 def look_up(keys: UInt64, values: UInt64, queries: UInt64) -> tuple[UInt64, Bool]:
     """Return the value of each query, or the query itself if the sorted `keys` lack it, and which are present."""
-    index, present = find_sorted(keys, queries)
+    index, present = locate_keys(keys, queries)
     return (np.where(present, values[index], queries) if len(keys) else queries), present

@@ -11,16 +11,11 @@ from clozeline.pipeline.execution.unit_record import Counts
 class _KindCounts(TypedDict, total=False):
     """Counts of exact or near deduplication."""
 
-    keys: int
-    """band keys of all signatures"""
-    compared_keys: int
-    """the same, counted where they are compared"""
-    candidates: int
-    """band keys that two or more documents share, counted per document"""
-    members: int
-    """documents that share a band key with another document"""
-    compared: int
-    """documents compared: with exact dedup all that have a key, with near dedup the members"""
+    keys: int  # band keys of all signatures
+    compared_keys: int  # the same, counted where they are compared
+    candidates: int  # band keys that two or more documents share, counted per document
+    members: int  # documents that share a band key with another document
+    compared: int  # documents compared: with exact dedup all that have a key, with near dedup the members
     clusters: int
     dropped: int
 
@@ -28,20 +23,14 @@ class _KindCounts(TypedDict, total=False):
 class DedupCounts(Counts, total=False):
     """Counts of a unit of `dedup`."""
 
-    hashed: int
-    """documents with a key for exact dedup"""
-    without_key: int
-    """documents without one, such as those without a URL"""
-    signatures: int
-    """documents with a signature"""
-    sent: dict[str, int]
-    """rows written for a later pass, by exchange; earlier versions did not count them"""
-    taken: dict[str, dict[str, int]]
-    """the same rows where they are read, by exchange and by pass"""
+    hashed: int  # documents with a key for exact dedup
+    without_key: int  # documents without one, such as those without a URL
+    signatures: int  # documents with a signature
+    sent: dict[str, int]  # rows written for a later pass, by exchange; earlier versions did not count them
+    taken: dict[str, dict[str, int]]  # the same rows where they are read, by exchange and by pass
     exact: _KindCounts
     near: _KindCounts
-    rejected: dict[str, int]
-    """dropped documents, by type of duplicate"""
+    rejected: dict[str, int]  # dropped documents, by type of duplicate
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]

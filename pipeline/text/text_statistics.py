@@ -37,8 +37,7 @@ class TextStatistics:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.visited = 0
-        """tokens and n-grams processed so far; must grow linearly with the text"""
+        self.visited = 0  # tokens and n-grams processed so far; must grow linearly with the text
         self._repeats: dict[int, _Repeats] = {}
 
     @cached_property

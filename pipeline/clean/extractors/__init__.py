@@ -10,12 +10,6 @@ from clozeline.pipeline.clean.extractors._extraction import (
 from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions, PageRefused
 
 __all__ = [
-    "BATCH",
-    "EXTRACTION_REASONS",
-    "Extracted",
-    "Extraction",
-    "Extractor",
-    "ExtractorOptions",
-    "PageRefused",
+    "BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "Extractor", "ExtractorOptions", "PageRefused",
     "shared_extraction",
-]
+]  # fmt: skip

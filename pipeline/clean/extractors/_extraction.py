@@ -45,7 +45,7 @@ class Extracted(NamedTuple):
 
 
 class Extraction:
-    """The parent's side: a context manager that ends the child process."""
+    """The parent's side: sends pages to the child process and ends it by `close`."""
 
     def __init__(self, chosen: Chosen) -> None:
         limits: ExtractorOptions = chosen.options
@@ -55,12 +55,6 @@ class Extraction:
         self._child: subprocess.Popen[bytes] | None = None
         self.restarts = 0
 
-    def __enter__(self) -> Extraction:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def extract(self, pages: Sequence[str]) -> list[Extracted]:
         """Return the text of each page or the reason why there is none, in order.
 
@@ -69,7 +63,7 @@ class Extraction:
         """
         answers: list[Extracted] = []
         while len(answers) < len(pages):
-            answers += self._ask(self._start_if_needed(), pages[len(answers) : len(answers) + BATCH])
+            answers += self._ask(self._get_child(), pages[len(answers) : len(answers) + BATCH])
         return answers
 
     def _ask(self, child: subprocess.Popen[bytes], pages: Sequence[str]) -> list[Extracted]:
@@ -82,9 +76,7 @@ class Extraction:
             # it died before it received all pages, for example of memory: only a page sent alone is to blame
             self.restarts += 1
             self.close()
-            return (
-                [Extracted("", "extractor_crash")] if len(pages) == 1 else self._ask(self._start_if_needed(), pages[:1])
-            )
+            return [Extracted("", "extractor_crash")] if len(pages) == 1 else self._ask(self._get_child(), pages[:1])
         for _ in pages:
             answer = self._read_answer(child)
             answers.append(answer)
@@ -112,7 +104,7 @@ class Extraction:
             reason = "extract_empty"
         return Extracted(text, reason or None, bool(lenient))
 
-    def _start_if_needed(self) -> subprocess.Popen[bytes]:
+    def _get_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._child = self._start()
         return self._child

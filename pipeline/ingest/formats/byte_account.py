@@ -16,20 +16,13 @@ class Account:
     of the bytes of all items. `records` is the number of items that are not notes.
     """
 
-    decoded: int = 0
-    """bytes read, and decompressed if necessary"""
-    undecoded: dict[str, int] = field(default_factory=dict)
-    """bytes that could not be decoded, by reason"""
-    read_twice: int = 0
-    """bytes after the range that its last record claims, as does the next range"""
-    companion: int = 0
-    """bytes of other files that belong to the range"""
-    content: int = 0
-    """bytes after decompression"""
-    separators: int = 0
-    """content bytes that are line ends between records"""
-    records: int = 0
-    """records found, intact or damaged"""
+    decoded: int = 0  # bytes read, and decompressed if necessary
+    undecoded: dict[str, int] = field(default_factory=dict)  # bytes that could not be decoded, by reason
+    read_twice: int = 0  # bytes after the range that its last record claims, as does the next range
+    companion: int = 0  # bytes of other files that belong to the range
+    content: int = 0  # bytes after decompression
+    separators: int = 0  # content bytes that are line ends between records
+    records: int = 0  # records found, intact or damaged
 
     def pass_over(self, reason: str, count: int) -> None:
         """Count bytes that are not decoded."""

@@ -145,11 +145,9 @@ class _Zstandard:
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    magics: tuple[bytes, ...]
-    """first bytes of a file"""
+    magics: tuple[bytes, ...]  # first bytes of a file
     decoder: Callable[[], Decoder]
-    member: re.Pattern[bytes]
-    """first bytes of a member with content, searched for after damage"""
+    member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))

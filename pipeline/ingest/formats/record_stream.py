@@ -51,8 +51,7 @@ class RecordStream:
         self.ahead = bytearray()
         self.account = account
         self.damaged: DamagedMember | None = None
-        self.abandoned: int | None = None
-        """bytes of a record cut by damage, until the damage is counted"""
+        self.abandoned: int | None = None  # bytes of a record cut by damage, until the damage is counted
         self._decoding, self._pieces = decoding, pieces
         self._at, self._starts, self._members = 0, [0], [start]
 
@@ -86,7 +85,7 @@ class RecordStream:
         self.abandoned = dropped + len(self.ahead)
         self.drop(len(self.ahead))
 
-    def is_at_damaged_member(self) -> bool:
+    def is_at_damage(self) -> bool:
         """Return whether the bytes ahead start the member that is damaged."""
         return self.damaged is not None and self.damaged.start == self._at
 
@@ -134,8 +133,7 @@ class _GzipRecordStream(RecordStream):
     ) -> None:
         super().__init__(iter(()), account, None, start)
         self._data, self._limits, self._begins_record = data, limits, begins_record
-        self._decoded: list[tuple[int, int]] = []
-        """offset and size of the completely decoded members"""
+        self._decoded: list[tuple[int, int]] = []  # offset and size of the completely decoded members
         self._pieces = self._decode(start)
 
     def is_boundary(self, offset: int) -> bool:

@@ -8,15 +8,6 @@ from clozeline.pipeline.ingest.readers._options import FILE, check_options, opti
 from clozeline.pipeline.ingest.readers._reader import Counted, Item, OneRange, RawRecord, Reader, detect, is_guess
 
 __all__ = [
-    "FILE",
-    "Counted",
-    "Item",
-    "OneRange",
-    "RawRecord",
-    "Reader",
-    "check_options",
-    "detect",
-    "is_guess",
-    "options_of",
+    "FILE", "Counted", "Item", "OneRange", "RawRecord", "Reader", "check_options", "detect", "is_guess", "options_of",
     "other_files",
-]
+]  # fmt: skip

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
@@ -40,11 +38,9 @@ class TableFile(OneRange, ABC):
     kind: ClassVar[str]
     """type of the locator, part of the document uid; `<kind>_error` counts unreadable rows"""
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(FieldOptions):
-        """Names of the columns."""
+    Options = FieldOptions
 
-    def __init__(self, options: Options, limits: Limits) -> None:
+    def __init__(self, options: FieldOptions, limits: Limits) -> None:
         self._options = options
 
     @staticmethod

@@ -9,9 +9,6 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
@@ -48,19 +45,15 @@ class JsonArray(OneRange):
         *REASONS, *FIELD_REASONS, "bad_utf8", "bad_json", "not_object", "line_bytes",
     )  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(FieldOptions):
-        """Names of the fields."""
+    Options = FieldOptions
 
-    def __init__(self, options: Options, limits: Limits) -> None:
+    def __init__(self, options: FieldOptions, limits: Limits) -> None:
         self._options, self._limits = options, limits
         self._decoder = json.JSONDecoder(parse_int=parse_integer)
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all elements."""
-        yield from self._items(_Text(recode_utf16(decompress_file(path, self._limits, account), account)), account)
-
-    def _items(self, text: _Text, account: Account) -> Iterator[Item]:
+        text = _Text(recode_utf16(decompress_file(path, self._limits, account), account))
         account.separators += text.pass_over(_MARK) + text.skip_blanks()
         is_array = text.begins("[")
         account.separators += text.pass_over("[")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record, parse_integer
 from clozeline.pipeline.ingest.readers._lines import LineFile
@@ -21,9 +18,7 @@ class Jsonl(LineFile):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(FieldOptions):
-        """Names of the fields."""
+    Options = FieldOptions
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         """Return the record of an object."""

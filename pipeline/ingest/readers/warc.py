@@ -52,8 +52,7 @@ class _Head:
     media: str
     charset: str | None
     truncated: bool = False
-    text_mode: bool = False
-    r"""its lines end in `\r\r\n`, so its content is longer than its length says"""
+    text_mode: bool = False  # its lines end in `\r\r\n`, so its content is longer than its length says
 
 
 class Warc:
@@ -174,7 +173,7 @@ class Warc:
         length = head.size + head.length
         stream.ensure(length + _LOOK_AHEAD)
         # the only record of a damaged member cannot be trusted
-        alone = stream.is_at_damaged_member() and _NEXT.search(stream.ahead, length - 1) is None
+        alone = stream.is_at_damage() and _NEXT.search(stream.ahead, length - 1) is None
         if alone or (len(stream.ahead) < length and _is_cut(stream)):
             stream.abandon()
             return None

@@ -14,16 +14,11 @@ from clozeline.configuration.config import STRICT
 class _Rules(NamedTuple):
     """The rules of a language; words in lower case, without their final full stop."""
 
-    never: frozenset[str]
-    """a full stop after one of these ends no sentence"""
-    numeric: frozenset[str]
-    """ends no sentence before a digit"""
-    maybe: frozenset[str]
-    """ends a sentence only before one of `openers`"""
-    openers: frozenset[str]
-    """words that often start a sentence"""
-    ordinals: bool
-    """read one or two digits and a full stop as an ordinal (German `3. Oktober`)"""
+    never: frozenset[str]  # a full stop after one of these ends no sentence
+    numeric: frozenset[str]  # ends no sentence before a digit
+    maybe: frozenset[str]  # ends a sentence only before one of `openers`
+    openers: frozenset[str]  # words that often start a sentence
+    ordinals: bool  # read one or two digits and a full stop as an ordinal (German `3. Oktober`)
 
 
 def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False) -> _Rules:

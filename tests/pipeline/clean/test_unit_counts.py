@@ -70,7 +70,7 @@ def test_characters_of_both_sides_are_kept_or_removed():
     assert count_characters(pair) == 5
     tally.keep(pair)
     tally.reject(pair.replace(text="x"), "length", "short", "1 < 2")
-    tally.count_removed("normalise", -2)
+    tally.count_removal("normalise", -2)
     assert tally.counts["characters_out"] == 5
     assert tally.counts["characters_removed"] == {"length": 3, "normalise": -2}
     assert (tally.counts["rejected"], tally.counts["languages"]) == ({"short": 1}, {"en": 1})

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.components import connected_components, star_edges
+from clozeline.pipeline.dedup.components import find_components, star_edges
 
 NODES = 40
 EDGES = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=80)
@@ -27,13 +27,13 @@ def test_components_equal_union_find_in_any_order_of_edges(edges, rng):
     for _ in range(3):
         shuffled = [edge if rng.random() < 0.5 else edge[::-1] for edge in rng.sample(edges, len(edges))]
         left, right = (np.array([edge[side] for edge in shuffled], dtype=np.int64) for side in (0, 1))
-        assert connected_components(NODES, left, right).tolist() == expected
+        assert find_components(NODES, left, right).tolist() == expected
 
 
 def test_a_long_path_needs_few_rounds():
     count = 100_000
     order = np.random.PCG64(1).random_raw(count).argsort()
-    labels = connected_components(count, order[:-1], order[1:])
+    labels = find_components(count, order[:-1], order[1:])
     assert not labels.any()
 
 

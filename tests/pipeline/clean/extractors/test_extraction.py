@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ SLOW = "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"  # quadrati
 
 
 def extraction(**options):
-    return Extraction(choose("clozeline.pipeline.clean.extractors", {"name": "resiliparse", **options}))
+    return closing(Extraction(choose("clozeline.pipeline.clean.extractors", {"name": "resiliparse", **options})))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_the_clock_rejects_no_page():
 def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch):
     monkeypatch.setattr(_extraction, "_PATIENCE", 0.001)
     with extraction() as running:
-        child = running._start_if_needed()
+        child = running._get_child()
         os.kill(child.pid, signal.SIGSTOP)
         with pytest.raises(StorageError, match=r"no answer for 0 s, although a page may only use 5 s"):
             running.extract(["<p>one"])
@@ -92,7 +93,7 @@ class _Killed(Extraction):
 
 
 def test_a_crash_costs_only_the_page_at_work_and_leaves_no_process():
-    with _Killed(choose("clozeline.pipeline.clean.extractors", "resiliparse")) as running:
+    with closing(_Killed(choose("clozeline.pipeline.clean.extractors", "resiliparse"))) as running:
         answers = running.extract(["<p>one", "kill", "<p>two"])
         assert [answer.reason for answer in answers] == [None, "extractor_crash", None]
         child = psutil.Process(running._child.pid)
