@@ -1,4 +1,4 @@
-"""The command line of a tool: arguments, one message, an exit code."""
+"""The command line of a tool: arguments, one error message, an exit code."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from clozeline.command import Terminal as Terminal
 
 
 class Arguments(Parser):
-    """An argument parser whose errors are configuration errors: one message, exit code 64.
-
-    Args:
-        description: docstring of the tool.
-    """
+    """An argument parser that reports errors as configuration errors: one message, exit code 64."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 class IntermixedArguments(Arguments):
-    """Arguments whose `key=value` words may be before and after options."""
+    """Arguments whose `key=value` words may be mixed with options."""
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -34,21 +30,21 @@ class IntermixedArguments(Arguments):
 
 
 def some_path(text: str) -> Path:
-    """Return a path, as the `type` of an argument; an empty one, such as a variable without a value, is an error."""
+    """Return a path, as the `type` of an argument; empty text, such as from an unset variable, is an error."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     return Path(text)
 
 
 def natural(text: str) -> int:
-    """Return a number of at least 0, as the `type` of an argument."""
+    """Return an integer of at least 0, as the `type` of an argument."""
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer, 0 or more, got {text!r}")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Return a number above 0, as the `type` of an argument."""
+    """Return an integer above 0, as the `type` of an argument."""
     number = natural(text)
     if not number:
         raise argparse.ArgumentTypeError("expected a number above 0, got 0")
@@ -61,10 +57,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int]) -> int:
-    """Parse, act and return the exit code. A user's mistake becomes one message, never a traceback.
+    """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback.
 
     Args:
-        parser: the tool's parser.
+        parser: parser of the tool.
         arguments: words of the command line; None: those of the process.
         action: called with the options; returns the exit code of success.
     """

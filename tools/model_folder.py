@@ -1,4 +1,4 @@
-"""Folders with a model: written whole, into an empty place, their last file last."""
+"""Write folders with a model: into an empty folder, complete or not at all, the file that marks them finished last."""
 
 from __future__ import annotations
 
@@ -21,35 +21,29 @@ TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
 
 
-def refuse_full(folder: Path) -> None:
-    """Refuse a place that holds something."""
+def require_empty(folder: Path) -> None:
+    """Refuse a path that is a file or a folder with content."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"{folder}: expected a new or empty folder for the model, it holds something")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = None) -> None:
-    """Publish tensors as safetensors, each with a storage of its own, and facts beside them.
+    """Publish tensors as safetensors, each with its own storage, and metadata with them.
 
     Raises:
         StorageError: the file cannot be written.
     """
     with publish(path) as temporary:
         try:
-            whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-            save_file(whole, temporary, dict(facts or {"format": "pt"}))
+            contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            save_file(contiguous, temporary, dict(facts or {"format": "pt"}))
         except SafetensorError as error:
             raise StorageError(f"cannot write {path}: {error}; free some space, or choose another folder") from error
-        temporary.chmod(0o644)  # safetensors gives it to its owner alone
+        temporary.chmod(0o644)  # safetensors makes it readable only by its owner
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
-    """Write a model in our form: model.yaml, model.safetensors, and last model.json; a tokenizer is there already.
-
-    Args:
-        folder: new or empty.
-        checkpoint: the model.
-        source: the folder it was read from.
-    """
+    """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there."""
     config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )

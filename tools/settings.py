@@ -1,4 +1,4 @@
-"""Settings of a tool as `key=value` words, which are those of a schema and which `--help` lists."""
+"""Read settings of a tool from `key=value` words, validated by a schema and listed in `--help`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ORIGIN = "command line"
 
 
 def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
-    """Add the words, as `options.overrides`, and the list of all keys at the end of the help.
+    """Add the words, as `options.overrides`, and a list of all keys at the end of the help.
 
     Args:
-        parser: of the tool; arguments that are added later come after the words.
+        parser: parser of the tool; arguments added later come after the words.
         schemas: dataclasses of the settings; a key of several is listed once.
-        help_text: what the words are.
+        help_text: description of the words.
     """
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
     keys = {key: rest for schema in schemas for key, *rest in describe(schema)}
@@ -31,21 +31,13 @@ def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, 
 
 
 def settings_of(schema: type[S], words: Sequence[str]) -> S:
-    """Return the settings of `key=value` words.
-
-    Raises:
-        ConfigurationError: a key is unknown or missing, or a value is none of its type.
-    """
+    """Return the settings given by `key=value` words, or raise ConfigurationError for a wrong key or value."""
     settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
     return settings
 
 
 def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
-    """Return the settings among `key=value` words, and the words with other keys, which another program reads.
-
-    Raises:
-        ConfigurationError: as `settings_of`.
-    """
+    """Return the settings among `key=value` words, and the words with other keys, for another program."""
     keys = {field.name for field in fields(schema)}  # type: ignore[arg-type]
     own = [word for word in words if word.partition("=")[0] in keys]
     return settings_of(schema, own), [word for word in words if word not in own]

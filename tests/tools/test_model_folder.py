@@ -6,16 +6,16 @@ import torch
 from safetensors.torch import load_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.model_folder import refuse_full, write_tensors
+from clozeline.tools.model_folder import require_empty, write_tensors
 
 
 def test_only_new_and_empty_places(tmp_path: Path) -> None:
-    refuse_full(tmp_path)
-    refuse_full(tmp_path / "new")
+    require_empty(tmp_path)
+    require_empty(tmp_path / "new")
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "file"):
         with pytest.raises(ConfigurationError, match="new or empty"):
-            refuse_full(path)
+            require_empty(path)
 
 
 def test_tensors_that_share_memory_are_written_apart(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Compare the logits of two models: `clozeline compare-logits DIR_A DIR_B [--theirs] [--text "..."]`.
 
-Each is a training run, a folder that import_model wrote, or a folder for transformers. With --theirs, a folder for
-transformers is run by transformers, which must be installed, instead of by our code.
+Each is a training run, a folder that import_model wrote, or a transformers folder. With --theirs, transformers runs its
+own folders; it must be installed.
 """
 
 from __future__ import annotations
@@ -21,40 +21,36 @@ from clozeline.tools.command import Arguments, natural, positive, run_tool, some
 from clozeline.tools.models.export.exportable import open_exportable
 
 Logits = Callable[[Tensor], list[Tensor]]
-"""Scores of each head, in the order of the heads' names, as classes of transformers have them."""
+"""Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
 
 
 def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
-    """Return the largest absolute difference of two models' logits on rows of ids [B, T].
-
-    Raises:
-        ConfigurationError: they have other heads, or vocabularies of different size.
-    """
+    """Return the largest absolute difference of two models' logits on rows of ids [B, T]."""
     with torch.no_grad():
         sides = first(ids), second(ids)
     widths = [[scores.shape[-1] for scores in side] for side in sides]
     if widths[0] != widths[1]:
         raise ConfigurationError(f"the models' heads have {widths[0]} and {widths[1]} scores: nothing to compare")
-    return max(float((one - other).abs().max()) for one, other in zip(*sides, strict=True))
+    return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 
-def _ours(folder: Path) -> tuple[Logits, int]:
-    """Return a model's logits by our code, and the size of its vocabulary."""
-    found = open_exportable(folder).checkpoint
-    model = build_checkpoint(found)
+def _run_ours(folder: Path) -> tuple[Logits, int]:
+    """Return a function that computes a model's logits with our code, and its vocabulary size."""
+    checkpoint = open_exportable(folder).checkpoint
+    model = build_checkpoint(checkpoint)
 
     def logits(ids: Tensor) -> list[Tensor]:
-        places = torch.arange(ids.shape[1]).expand(ids.shape)
-        tensors = {"input_ids": ids, "position_ids": places, "lengths": torch.full((len(ids),), ids.shape[1])}
-        if found.config.architecture == "encoder_decoder":
-            tensors |= {"decoder_input_ids": ids, "decoder_position_ids": places}
+        positions = torch.arange(ids.shape[1]).expand(ids.shape)
+        tensors = {"input_ids": ids, "position_ids": positions, "lengths": torch.full((len(ids),), ids.shape[1])}
+        if checkpoint.config.architecture == "encoder_decoder":
+            tensors |= {"decoder_input_ids": ids, "decoder_position_ids": positions}
         return [scores for _, scores in sorted(model.logits(tensors).items())]
 
-    return logits, found.vocab_size
+    return logits, checkpoint.vocab_size
 
 
-def _theirs(folder: Path) -> tuple[Logits, int]:
-    """Return a model's logits by transformers; the files are local, and no code of theirs is run."""
+def _run_transformers(folder: Path) -> tuple[Logits, int]:
+    """Return a function that computes a model's logits with transformers; local files only, no remote code."""
     try:
         import transformers
     except ImportError as error:
@@ -76,38 +72,38 @@ def _compare(options: argparse.Namespace) -> int:
     sides = []
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
-        sides.append((_theirs if by_transformers else _ours)(folder))
+        sides.append((_run_transformers if by_transformers else _run_ours)(folder))
     rows = min(rows for _, rows in sides)
     draw = torch.Generator().manual_seed(options.seed)
     ids = torch.randint(min(4, rows - 1), rows, (options.rows, options.length), generator=draw)
     inputs = {f"random ids, {options.rows} rows of {options.length}": ids}
     for text in options.text:
-        inputs[f"text {text!r:.40}"] = _ids_of(text, (options.first, options.second))
+        inputs[f"text {text!r:.40}"] = _encode_text(text, (options.first, options.second))
     largest = 0.0
-    for name, given in inputs.items():
-        difference = largest_difference(sides[0][0], sides[1][0], given)
+    for name, ids_given in inputs.items():
+        difference = largest_difference(sides[0][0], sides[1][0], ids_given)
         print(f"{name}: largest difference of logits {difference:.3g}")
         largest = max(largest, difference)
     return 0 if largest <= options.close else 65
 
 
-def _ids_of(text: str, folders: Sequence[Path]) -> Tensor:
-    """Return a row with a text's ids, by the tokenizer of the first folder that has one of ours."""
+def _encode_text(text: str, folders: Sequence[Path]) -> Tensor:
+    """Return a row with a text's ids, by the tokenizer of the first folder that has one."""
     for folder in folders:
         if (tokenizer := open_exportable(folder).tokenizer) is not None:
             return torch.tensor([load_tokenizer(tokenizer).encode([text])[0].ids.tolist()])
-    raise ConfigurationError("--text: neither model has a tokenizer of ours beside it; import one with its model")
+    raise ConfigurationError("--text: neither model comes with a tokenizer of ours; import one with its model")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 65 where the models differ by more than --close."""
     parser = Arguments(__doc__)
     parser.add_argument("first", type=some_path, metavar="DIR_A", help="run, or folder with a model")
-    parser.add_argument("second", type=some_path, metavar="DIR_B", help="likewise")
+    parser.add_argument("second", type=some_path, metavar="DIR_B", help="the model to compare it with")
     parser.add_argument("--theirs", action="store_true", help="run folders for transformers by transformers")
     parser.add_argument("--text", action="append", default=[], help="also compare on a text; may be repeated")
     parser.add_argument("--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)")
-    parser.add_argument("--length", type=positive, default=12, metavar="N", help="ids of a row (%(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of the random ids (%(default)s)")
     parser.add_argument(
         "--close", type=float, default=1e-4, metavar="X", help="largest difference allowed (%(default)s)"

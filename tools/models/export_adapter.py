@@ -1,9 +1,8 @@
 """Export the adapter of a run for peft: `clozeline export-adapter RUN DIR`.
 
-The folder holds adapter_model.safetensors, with the head that was trained beside the adapter, and adapter_config.json;
-`peft.PeftModel.from_pretrained` loads it beside the model that the run began with, in the form of transformers:
-`clozeline export-model BASE FOLDER`. Low-rank updates (lora), prefixes and prompts have this form, where peft's
-classes compute the same with them.
+The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head trained with it.
+`peft.PeftModel.from_pretrained` loads it on top of the base model in transformers format: `clozeline export-model BASE
+FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft computes the same.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Final
 from clozeline.files import publish, publish_json
 from clozeline.model.checkpoints import AdapterExport, export_adapter, map_for
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
-from clozeline.tools.model_folder import refuse_full, write_tensors
+from clozeline.tools.model_folder import require_empty, write_tensors
 from clozeline.tools.models.export.exportable import Adapted, open_adapted, open_exportable
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
@@ -25,7 +24,7 @@ library_name: peft
 
 # {title}
 
-An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It belongs beside one model alone, {base}.
+An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It works only with one model, {base}.
 
 ```python
 from peft import PeftModel
@@ -38,31 +37,33 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 
 
 def _export(options: argparse.Namespace) -> int:
-    refuse_full(options.output)
-    found = open_adapted(options.run, options.step)
-    base = open_exportable(found.source)
+    require_empty(options.output)
+    adapted = open_adapted(options.run, options.step)
+    base = open_exportable(adapted.source)
     config, ids = base.checkpoint.config, base.checkpoint.token_ids
     key_map = map_for(config, ids, options.type or base.checkpoint.model_type)
-    export = export_adapter(found.beside, found.adapter, found.trained, model_type=key_map.model_type)
+    export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors)
-    keys = _differing(export.headed, key_map.write_config(config, base.checkpoint.vocab_size, ids))
+    keys = _changed_keys(export.headed, key_map.write_config(config, base.checkpoint.vocab_size, ids))
     with publish(options.output / "README.md") as temporary:
-        temporary.write_text(_card(options.output.name, found, export, keys), encoding="utf-8")
-    named = {**export.config, "base_model_name_or_path": options.base}
-    publish_json(options.output / "adapter_config.json", named)
-    print(f"{options.output}: {export.config['peft_type']}, {_count(export):,} parameters, of step {found.step}")
+        temporary.write_text(_model_card(options.output.name, adapted, export, keys), encoding="utf-8")
+    config_keys = {**export.config, "base_model_name_or_path": options.base}
+    publish_json(options.output / "adapter_config.json", config_keys)
+    print(
+        f"{options.output}: {export.config['peft_type']}, {_parameter_count(export):,} parameters, step {adapted.step}"
+    )
     for module in export.config.get("modules_to_save", ()):
         print(f"  with the trained head {module}")
-    if (found.source / "config.json").is_file():
-        print(f"  beside {found.source}, loaded by {export.loader}")
+    if (adapted.source / "config.json").is_file():
+        print(f"  on {adapted.source}, loaded by {export.loader}")
     else:
-        print(f"  beside: clozeline export-model {found.source} FOLDER --type {key_map.model_type}")
+        print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
     return 0
 
 
-def _differing(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of config.json that the class with the run's head has, and the base alone has not."""
+def _changed_keys(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of config.json that the class with the run's head needs in addition to those of the base."""
     return {
         key: value
         for key, value in headed.items()
@@ -70,24 +71,24 @@ def _differing(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _card(title: str, found: Adapted, export: AdapterExport, keys: Mapping[str, Any]) -> str:
-    given = "".join(f", {key}={_python(key, value)}" for key, value in sorted(keys.items()))
+def _model_card(title: str, adapted: Adapted, export: AdapterExport, keys: Mapping[str, Any]) -> str:
+    arguments = "".join(f", {key}={_python_literal(key, value)}" for key, value in sorted(keys.items()))
     return _CARD.format(
         title=" ".join(title.split()),
         kind=export.config["peft_type"],
-        parameters=_count(export),
-        base=found.source.name,
+        parameters=_parameter_count(export),
+        base=adapted.source.name,
         loader=export.loader,
-        keys=given,
+        keys=arguments,
     )
 
 
-def _python(key: str, value: Any) -> str:
-    """Return a value of config.json as Python has it; names of labels by number."""
+def _python_literal(key: str, value: Any) -> str:
+    """Return a value of config.json as a Python literal; label names get integer keys."""
     return repr({int(number): name for number, name in value.items()} if key == "id2label" else value)
 
 
-def _count(export: AdapterExport) -> int:
+def _parameter_count(export: AdapterExport) -> int:
     return sum(tensor.numel() for tensor in export.tensors.values())
 
 

@@ -1,9 +1,9 @@
 """Add the words of a domain to a tokenizer: `clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500`.
 
-The texts are cut by the tokenizer of MODEL (a run, an imported model, or a tokenizer of ours), and the most frequent
-neighbours of pieces are merged, as in training, into new pieces with the next ids. What the tokenizer had stays: ids,
-pieces, merges. Sets that are made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, whose table
-grows by rows for the new ids.
+The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and the most frequent
+neighboring pieces are merged, as in training, into new pieces with the next ids. Existing ids, pieces and merges stay.
+Sets made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, whose embedding table grows by one row
+per new id.
 """
 
 from __future__ import annotations
@@ -49,41 +49,34 @@ class ExtendOptions:
 
 
 def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
-    """Write the larger tokenizer, and return a line about it.
-
-    Args:
-        model: what a tokenizer of ours is found in.
-        options: what is added.
-
-    Raises:
-        ConfigurationError: the tokenizer cannot grow, the output is there, or no piece is frequent enough.
-    """
-    own = own_tokenizer(model)
-    if own is None:
-        raise ConfigurationError(f"{model}: expected a run, an imported model, or a tokenizer of ours")
-    tokenizer: Any = load_tokenizer(own.files[0].parent)
+    """Write the extended tokenizer, and return a line about it."""
+    source = own_tokenizer(model)
+    if source is None:
+        raise ConfigurationError(f"{model}: expected a run, an imported model, or one of our tokenizers")
+    tokenizer: Any = load_tokenizer(source.files[0].parent)
     if not hasattr(tokenizer, "extend"):
         able = [
             name
             for name in names("clozeline.pipeline.tokenize.tokenizers")
             if hasattr(find("clozeline.pipeline.tokenize.tokenizers", name), "extend")
         ]
-        raise ConfigurationError(f"{model}: a tokenizer of the kind {own.kind} takes no pieces, only {', '.join(able)}")
+        raise ConfigurationError(f"{model}: tokenizer type {source.kind} takes no pieces, only {', '.join(able)}")
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
     counts = Counter(tokenizer.words(texts_of_files(options.input)))
     cuts = {word: tokenizer.cut(word) for word in counts}
-    spelt = {word: count for word, count in counts.items() if cuts[word]}
+    splittable = {word: count for word, count in counts.items() if cuts[word]}
     before = [tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)]
     merges = learn_merges(
-        spelt, cuts.__getitem__, options.pieces, join=tokenizer.join_pieces, banned=set(before),
+        splittable, cuts.__getitem__, options.pieces, join=tokenizer.join_pieces, banned=set(before),
         min_frequency=options.min_frequency,
     )  # fmt: skip
     if not merges:
-        raise ConfigurationError(f"{options.input}: no two pieces are neighbours {options.min_frequency} times")
-    larger = _written(tokenizer, merges, own.kind, options.output)
-    words = sum(spelt.values())
-    tokens = [sum(len(cut(word)) * count for word, count in spelt.items()) for cut in (cuts.__getitem__, larger.cut)]
+        raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
+    larger = _save_extended(tokenizer, merges, source.kind, options.output)
+    words = sum(splittable.values())
+    both = (cuts.__getitem__, larger.cut)
+    tokens = [sum(len(cut(word)) * count for word, count in splittable.items()) for cut in both]
     shown = " ".join(tokenizer.join_pieces(*pair) for pair in merges[:_SHOWN])
     return (
         f"{options.output}: {counted(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
@@ -91,14 +84,14 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     )
 
 
-def _written(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str, output: Path) -> Any:
-    """Write the larger tokenizer whole, and return it."""
+def _save_extended(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str, output: Path) -> Any:
+    """Write the extended tokenizer, complete or not at all, and return it."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as made:
-            larger = tokenizer.extend(merges, Path(made) / output.name)
-            save_tokenizer(larger, kind, Path(made) / output.name)
-            (Path(made) / output.name).rename(output)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
+            larger = tokenizer.extend(merges, Path(temporary) / output.name)
+            save_tokenizer(larger, kind, Path(temporary) / output.name)
+            (Path(temporary) / output.name).rename(output)
     except OSError as error:
         raise StorageError(cannot_write(output, error)) from error
     return larger

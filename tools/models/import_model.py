@@ -1,8 +1,8 @@
 """Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
 
-DIR_IN is a folder as transformers writes it: config.json and weights (safetensors, or torch files without classes).
-DIR_OUT gets model.yaml, model.safetensors with our names, the tokenizer if DIR_IN has one, and model.json with the
-origin. Nothing in DIR_IN is run.
+DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without classes). DIR_OUT gets
+model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN has one, and model.json with the origin.
+No code of DIR_IN is run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import MODEL, read_checkpoint
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
 from clozeline.tools.command import Arguments, run_tool, some_path
-from clozeline.tools.model_folder import TOKENIZER, refuse_full, write_imported
+from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
 def _import(options: argparse.Namespace) -> int:
     source, folder = options.source, options.output
-    refuse_full(folder)
+    require_empty(folder)
     if (source / MODEL).is_file():
         raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
     checkpoint = read_checkpoint(source)
@@ -42,19 +42,19 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
-    """Import the tokenizer where there is one; return what to say of it."""
+    """Import the tokenizer, if there is one; return a line about it."""
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none"
-    with tempfile.TemporaryDirectory() as probe:  # nothing is left where the tokenizer is refused
+    with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
         size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size
     if size > rows:
         raise ConfigurationError(
             f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong together; "
             "--no-tokenizer imports the model alone"
         )
-    found = import_tokenizer(source, folder / TOKENIZER)
+    tokenizer = import_tokenizer(source, folder / TOKENIZER)
     lines = [
-        f"tokenizer: {found.vocabulary.size:,} ids, fingerprint {found.vocabulary.fingerprint[:16]}",
+        f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}",
         *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER)),
     ]
     return "\n  ".join(lines)

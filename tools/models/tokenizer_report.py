@@ -1,9 +1,9 @@
-"""Show how a tokenizer cuts each language: `clozeline tokenizer-report TOKENIZER STAGE`.
+"""Show how a tokenizer splits each language: `clozeline tokenizer-report TOKENIZER STAGE`.
 
 TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage that writes documents,
-such as `OUTPUT/dedup`. A row for each language: tokens a word (fertility) and a byte of UTF-8, the share of unknown
-tokens, and the share of the vocabulary's ids that occur, without special ones. Words are runs without white space;
-compare languages written without it by bytes.
+such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and per UTF-8 byte, the share of unknown
+tokens, and the share of non-special ids that occur. Words are separated by white space; compare languages without it
+by bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEADER: Final = (
 
 @dataclass
 class LanguageFigures:
-    """Amounts in the texts of one language."""
+    """Counts over the texts of one language."""
 
     texts: int = 0
     words: int = 0
@@ -49,19 +49,19 @@ class LanguageFigures:
     """of UTF-8"""
     tokens: int = 0
     unknown: int = 0
-    """tokens that stand for what the vocabulary cannot write"""
+    """tokens for text that the vocabulary cannot represent"""
     used: set[int] = field(default_factory=set)
     """ids that occur and are not special"""
 
 
 def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str, LanguageFigures]:
-    """Encode pairs of language and text; return the figures of each language."""
-    vocabulary, found = tokenizer.vocabulary, dict[str, LanguageFigures]()
+    """Encode pairs of language and text; return the counts per language."""
+    vocabulary, by_language = tokenizer.vocabulary, dict[str, LanguageFigures]()
     unknown = vocabulary.specials.get("unk", -1)  # never an id
     remaining = iter(texts)
     while batch := list(islice(remaining, _BATCH_TEXTS)):
         for (language, text), encoding in zip(batch, tokenizer.encode([text for _, text in batch]), strict=True):
-            figures = found.setdefault(language, LanguageFigures())
+            figures = by_language.setdefault(language, LanguageFigures())
             figures.texts += 1
             figures.words += len(text.split())
             figures.bytes += len(text.encode())
@@ -69,11 +69,11 @@ def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str,
             figures.unknown += int((encoding.ids == unknown).sum())
             ids = np.unique(encoding.ids)
             figures.used.update(ids[~vocabulary.special[ids]].tolist())
-    return found
+    return by_language
 
 
-def _texts(stage: Path) -> Iterator[tuple[str, str]]:
-    """Yield language and text of each document, and of the other sides of pairs."""
+def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
+    """Yield language and text of each document and of the target sides of pairs."""
     units = sorted(int(path.stem) for path in (stage / "documents").glob("[0-9]*.arrow"))
     if not units:
         raise ConfigurationError(
@@ -87,25 +87,25 @@ def _texts(stage: Path) -> Iterator[tuple[str, str]]:
                 yield document.target_language or "und", document.target_text
 
 
-def _table(tokenizer: Tokenizer, found: dict[str, LanguageFigures]) -> Table:
+def _build_table(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures]) -> Table:
     usable = len(tokenizer.vocabulary.replaceable)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in _HEADER:
-        shown.add_column(name, justify="left" if name == "language" else "right")
-    for language, figures in sorted(found.items(), key=lambda item: (-item[1].tokens, item[0])):
-        shown.add_row(
+        table.add_column(name, justify="left" if name == "language" else "right")
+    for language, figures in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
+        table.add_row(
             Text(language),
             *(f"{amount:,}" for amount in (figures.texts, figures.words, figures.tokens)),
-            _ratio(figures.tokens, figures.words),
-            _ratio(figures.tokens, figures.bytes, digits=3),
-            _ratio(100 * figures.unknown, figures.tokens, digits=3),
-            _ratio(100 * len(figures.used), usable),
+            _format_ratio(figures.tokens, figures.words),
+            _format_ratio(figures.tokens, figures.bytes, digits=3),
+            _format_ratio(100 * figures.unknown, figures.tokens, digits=3),
+            _format_ratio(100 * len(figures.used), usable),
         )
-    return shown
+    return table
 
 
-def _ratio(part: int, whole: int, digits: int = 2) -> str:
-    return f"{part / whole:.{digits}f}" if whole else "–"
+def _format_ratio(part: int, total: int, digits: int = 2) -> str:
+    return f"{part / total:.{digits}f}" if total else "–"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> int:
         tokenizer = load_tokenizer(options.tokenizer)
-        Terminal().print(_table(tokenizer, measure(tokenizer, _texts(options.stage))))
+        Terminal().print(_build_table(tokenizer, measure(tokenizer, _read_texts(options.stage))))
         return 0
 
     return run_tool(parser, arguments, action)

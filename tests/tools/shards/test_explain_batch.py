@@ -227,7 +227,7 @@ def test_samples_before_corruption_can_be_explained(shard_sets, capsys):
         (["SET"], "expected --samples N or --step N"),
         (["SET", "--samples", "0", "--step", "1"], "expected --samples N or --step N"),
         (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
-        (["SET", "--samples", "-4"], "expected a whole number"),
+        (["SET", "--samples", "-4"], "expected an integer"),
         (["SET", "--step", "0"], "expected a number above 0"),
         (["SET", "--step", "1", "--lanes", "3"], "--lanes 3: expected a divisor of the global batch 64"),
         (["SET", "--step", "1", "--lane", "64"], "--lane 64: expected a lane below 64"),

@@ -140,7 +140,7 @@ def test_an_interrupted_attempt_is_done_again(shard_sets, tmp_path):
         (["--codec", "none", "--level", "3"], "only zstd has levels"),
         (["--level", "20"], "invalid choice: 20"),
         (["--block-rows", "0"], "expected a number above 0, got 0"),
-        (["--block-rows", "x"], "expected a whole number"),
+        (["--block-rows", "x"], "expected an integer"),
     ],
 )
 def test_wrong_use_ends_in_one_message(shard_sets, tmp_path, capsys, arguments, message):

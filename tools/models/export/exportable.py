@@ -1,4 +1,4 @@
-"""A model to be exported, from a training run or from a folder, with what its card says."""
+"""Open a model for export, from a training run or a folder, with the metadata for its model card."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True)
 class Exportable:
-    """A model, and facts about its training where it has been trained here."""
+    """A model, and facts about its training if it was trained here."""
 
     checkpoint: Checkpoint
     facts: dict[str, str]
@@ -38,25 +38,25 @@ class Exportable:
 
 @dataclass(frozen=True)
 class Adapted:
-    """An adapter that a run has trained, and the model beside it."""
+    """An adapter that a run has trained, and its base model."""
 
-    beside: Checkpoint
-    """with the heads of the run"""
+    base: Checkpoint
+    """base model with the heads of the run"""
     adapter: Adapter
     trained: list[str]
     """parameters of the heads that were trained with it"""
     source: Path
-    """the model that the run began with: a run, or a folder"""
+    """the model that the run was initialized from: a run, or a folder"""
     step: int
 
 
 def open_exportable(source: Path, step: int | None = None, given: SetPaths | None = None) -> Exportable:
-    """Read a run (its fp32 masters), an imported model, or a folder of transformers.
+    """Read a run (its fp32 master weights), an imported model, or a transformers folder.
 
     Args:
         source: run or folder.
-        step: of a run, the checkpoint; None: the newest whole one.
-        given: present paths of a run's shard sets, which only runs of earlier versions are read through.
+        step: checkpoint of the run; None: the newest complete one.
+        given: current paths of a run's shard sets, which only runs of earlier versions need.
 
     Raises:
         ClozelineError, ModelError: it is none of them, or damaged; the message says how.
@@ -68,9 +68,11 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
     trained_on = described_sets(source, config.data, given)[0]
-    model = _with_places(config.model, trained_on)
+    model = _extend_rope_range(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
-    weights = read_weights(directory, index) if model.adapter is None else _merged(model, rows, directory, index)
+    weights = (
+        read_weights(directory, index) if model.adapter is None else _merge_adapters(model, rows, directory, index)
+    )
     checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(trained_on)), None, ())
     facts = {
         "objective": trained_on.objective.label,
@@ -87,40 +89,38 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:
-    """Read a run that trained an adapter, and the model beside it.
-
-    Raises:
-        ConfigurationError: it trained none, or the model beside it is not there, or another one.
-    """
+    """Read a run that trained an adapter, and its base model."""
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
     if config.model.adapter is None or config.model.init_from is None:
-        raise ConfigurationError(f"{run}: trained no adapter: export the whole model with clozeline export-model")
+        raise ConfigurationError(f"{run}: trained no adapter: export the model with clozeline export-model")
     trained_on = described_sets(run, config.data, None)[0]
-    model = _filled(_with_places(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index)
-    beside = Checkpoint(
+    model = _load_with_adapter(
+        _extend_rope_range(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index
+    )
+    base = Checkpoint(
         replace(model.config, adapter=None),
         model.vocab_size,
-        _without_adapters(model),
+        _base_weights(model),
         dict(_token_ids(trained_on)),
         None,
         (),
     )
     trained = [name for name in index.parameters if not name.startswith("adapters.")]
     (adapter,) = model.adapters.values()
-    return Adapted(beside, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
+    return Adapted(base, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
 
 
-def _merged(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the weights of the model beside an adapter, with the adapter merged into them."""
-    model = _filled(config, vocab_size, directory, index)
+def _merge_adapters(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
+    """Return the weights of the base model with the adapter merged in."""
+    model = _load_with_adapter(config, vocab_size, directory, index)
     for name in model.adapters:
         merge_adapter(model, name)
-    return _without_adapters(model)
+    return _base_weights(model)
 
 
-def _filled(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
-    """Return a model with its adapter, filled from a checkpoint and the model beside it."""
+def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
+    """Return a model with its adapter, loaded from a checkpoint and the base model."""
     model = Model(config, vocab_size)
     ours = dict(model.named_parameters())
     weights = read_whole(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
@@ -130,7 +130,7 @@ def _filled(config: ModelConfig, vocab_size: int, directory: Path, index: Index)
     return model.eval()
 
 
-def _without_adapters(model: Model) -> dict[str, Tensor]:
+def _base_weights(model: Model) -> dict[str, Tensor]:
     return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
 
 
@@ -141,16 +141,16 @@ def _tokenizer(run: Path, trained_on: RecordedSet) -> Path | None:
         return None
 
 
-def _with_places(config: ModelConfig, trained_on: RecordedSet) -> ModelConfig:
-    """Return the configuration; rotary positions have no table, so that `maximum` says how long rows have been."""
+def _extend_rope_range(config: ModelConfig, trained_on: RecordedSet) -> ModelConfig:
+    """Return the configuration; without a position table, `maximum` records the longest training rows."""
     if config.position.kind != "rope":
         return config
-    places = max(config.position.maximum, trained_on.max_length)
-    return replace(config, position=replace(config.position, maximum=places))
+    length = max(config.position.maximum, trained_on.max_length)
+    return replace(config, position=replace(config.position, maximum=length))
 
 
 def _token_ids(trained_on: RecordedSet) -> Iterable[tuple[str, int]]:
-    """Yield `pad_token_id` and the like."""
+    """Yield `pad_token_id` and similar keys."""
     for name, number in trained_on.tokenizer.special_ids.items():
         yield f"{name}_token_id", number
     start = trained_on.objective.frame.decoder_start

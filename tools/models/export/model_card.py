@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what is known of it, and the lines that load it."""
+"""Write the README.md of an exported model: its metadata, and the lines that load it."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def model_card(
 
 
 def _cell(text: str) -> str:
-    """Return a text that stays in its cell."""
+    """Return a text on one line, with escaped bars, for a table cell."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The files by which sentence-transformers takes an exported encoder as a model of sentence embeddings."""
+"""Write the files that let sentence-transformers load an exported encoder as an embedding model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ _MODULES: Final = (("", "Transformer"), ("1_Pooling", "Pooling"))
 
 
 def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) -> None:
-    """Refuse a model whose places cannot be pooled.
-
-    Raises:
-        ConfigurationError: it has no encoder, is exported with its head, or has no tokenizer.
-    """
+    """Refuse a model that cannot be pooled: without an encoder, exported with its head, or without a tokenizer."""
     if config.architecture == "decoder":
         raise ConfigurationError(
-            "--pooling: expected a model with an encoder, got a decoder, whose places do not see what follows"
+            "--pooling: expected a model with an encoder, got a decoder, whose positions do not see later tokens"
         )
     if not encoder_alone:
         raise ConfigurationError("--pooling: embeddings are read from the encoder alone; add --parts encoder")
@@ -30,13 +26,7 @@ def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) 
 
 
 def write_modules(folder: Path, pooling: str, config: ModelConfig) -> None:
-    """Publish `modules.json` and the configurations of its two modules.
-
-    Args:
-        folder: of the exported encoder.
-        pooling: `mean` of all tokens' states, or `cls`, the first one's.
-        config: of the model; rows are cut at the places that it has.
-    """
+    """Publish `modules.json` and the configurations of its two modules, with `mean` or `cls` pooling."""
     limit = {} if config.position.limit is None else {"max_seq_length": config.position.limit}
     publish_json(folder / "sentence_bert_config.json", {**limit, "do_lower_case": False})
     (folder / "1_Pooling").mkdir()

@@ -1,4 +1,4 @@
-"""Weights in parts of a limited size, with an index that says in which part each tensor is."""
+"""Write weights in files of limited size, with an index of the file that holds each tensor."""
 
 from __future__ import annotations
 
@@ -17,42 +17,29 @@ _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def byte_count(text: str) -> int:
-    """Read a size such as `500MB`; for a command line.
-
-    Raises:
-        ArgumentTypeError: it is not a positive number with one of the units KB, MB and GB, or without.
-    """
+    """Parse a size such as `500MB`, as the `type` of an argument."""
     match = re.fullmatch(r"(\d+)([KMG]B)?", text)
     if match is None or not int(match[1]):
         raise argparse.ArgumentTypeError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'")
     return int(match[1]) * _UNITS[match[2] or ""]
 
 
-def divide(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:
-    """Return the tensors in their order, in parts of at most `most` bytes; a larger one is a part by itself."""
+def divide(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
+    """Return the tensors in order, in parts of at most `max_bytes`; a larger tensor is a part of its own."""
     parts: list[dict[str, Tensor]] = [{}]
-    held = 0
+    size = 0
     for name, tensor in tensors.items():
-        if parts[-1] and held + tensor.nbytes > most:
+        if parts[-1] and size + tensor.nbytes > max_bytes:
             parts.append({})
-            held = 0
+            size = 0
         parts[-1][name] = tensor
-        held += tensor.nbytes
+        size += tensor.nbytes
     return parts
 
 
-def write_weights(folder: Path, tensors: Mapping[str, Tensor], most: int) -> None:
-    """Publish `model.safetensors`, or numbered parts and last `model.safetensors.index.json`.
-
-    Args:
-        folder: of the model.
-        tensors: by the names of transformers.
-        most: bytes of a part.
-
-    Raises:
-        StorageError: a file cannot be written.
-    """
-    parts = divide(tensors, most)
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], max_bytes: int) -> None:
+    """Publish `model.safetensors`, or numbered parts and finally `model.safetensors.index.json`."""
+    parts = divide(tensors, max_bytes)
     if len(parts) == 1:
         write_tensors(folder / "model.safetensors", tensors)
         return

@@ -306,7 +306,7 @@ def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) 
 def test_state_at_no_whole_position(shards: ShardSet) -> None:
     with open_stream(shards) as stream:
         for samples in (4.5, "4", None):
-            with pytest.raises(ConfigurationError, match="samples: expected a whole number"):
+            with pytest.raises(ConfigurationError, match="samples: expected an integer"):
                 stream.load_state_dict(stream.state_dict() | {"samples": samples})
 
 
