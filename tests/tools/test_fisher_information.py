@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.heads._label_head import LabelHead
-from clozeline.tools.runs.fisher import diagonal_fisher, refuse_undrawable
+from clozeline.tools.runs.fisher import diagonal_fisher, require_drawable_labels
 from clozeline.train.optim.regularizers._regularizer import pull, push
 
 
@@ -86,11 +86,11 @@ def test_labels_that_are_drawn_follow_from_the_seed() -> None:
 
 def test_only_one_head_with_a_distribution_is_drawn_from() -> None:
     head = Classes(3, 4, bias=True)
-    refuse_undrawable({"masked_lm": head})
+    require_drawable_labels({"masked_lm": head})
     with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
-        refuse_undrawable({"a": head, "b": head})
+        require_drawable_labels({"a": head, "b": head})
     with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be drawn"):
-        refuse_undrawable({"token": nn.Linear(1, 1)})  # type: ignore[dict-item]
+        require_drawable_labels({"token": nn.Linear(1, 1)})  # type: ignore[dict-item]
 
 
 FEATURES = 10

@@ -1,7 +1,7 @@
 """Compare runs of the trainer: `clozeline compare-runs RUN [RUN ...] [--html FILE] [--json]`.
 
-Prints the last and the best figures of each run and the keys in which their configurations differ. The page has the
-curves over steps, tokens, seconds and operations. Runs may still be training: what they have written so far is shown.
+Prints the last and best figures of each run and the configuration keys in which they differ. The page has curves over
+steps, tokens, seconds and FLOPs. Runs may still be training: whatever they have written so far is shown.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.json_lines import unreadable_lines
 from clozeline.train.logs.status import read_status
 
-_PLACES: Final = ("output", "resume")
-"""Keys that say nothing about what is trained."""
+_IGNORED_KEYS: Final = ("output", "resume")
+"""Keys that do not affect what is trained."""
 _ABSENT: Final = "absent"
 
 
 def figures_of(run: RecordedRun) -> dict[str, float]:
-    """Return the last and the best figures of a run by title; those that it has not recorded are left out."""
-    trained = [record for record in run.records if "loss" in record]
-    last: Mapping[str, Any] = trained[-1] if trained else {}
-    found = {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
+    """Return the last and best figures of a run by title, as far as it has recorded them."""
+    step_records = [record for record in run.records if "loss" in record]
+    last: Mapping[str, Any] = step_records[-1] if step_records else {}
+    figures = {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
     if isinstance(last.get("loss"), float):
-        found["training loss"] = last["loss"]
-    found |= _heldout_figures(run)
+        figures["training loss"] = last["loss"]
+    figures |= _heldout_figures(run)
     for title, keys in (
         ("tokens/s, median", ("tokens_per_s",)),
         ("padded tokens/s, median", ("padded_tokens_per_s",)),
         ("MFU, median", ("mfu",)),
         ("share of time waiting for data, median", ("stream", "waited_share")),
     ):
-        if values := list(_values(trained, keys)):
-            found[title] = statistics.median(values)
+        if values := list(_nested_values(step_records, keys)):
+            figures[title] = statistics.median(values)
     for key, title in (("memory_bytes", "resident bytes"), ("device_bytes", "accelerator bytes")):
-        if values := list(_values(trained, (key,))):
-            found[f"{title} of rank 0, most"] = max(values)
-    return found
+        if values := list(_nested_values(step_records, (key,))):
+            figures[f"{title} of rank 0, most"] = max(values)
+    return figures
 
 
 def _heldout_figures(run: RecordedRun) -> dict[str, float]:
-    """Return the last and the best loss on each held-out set, with the step of the best, and the entropy there."""
-    found: dict[str, float] = {}
+    """Return the last and best loss on each held-out set, the step of the best, and the entropy of the set."""
+    figures: dict[str, float] = {}
     for name, result in last_heldout(run.records).items():
         losses = {
             record["step"]: loss
@@ -72,14 +72,14 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
         title = heldout_title(name)
         if losses:
             best = min(losses, key=lambda step: (losses[step], step))
-            found |= {f"{title} loss, last": losses[max(losses)], f"{title} loss, best": losses[best]}
-            found[f"{title} loss, step of the best"] = best
+            figures |= {f"{title} loss, last": losses[max(losses)], f"{title} loss, best": losses[best]}
+            figures[f"{title} loss, step of the best"] = best
         if result["unigram_entropy"]:
-            found[f"{title} unigram entropy"] = result["unigram_entropy"]
-    return found
+            figures[f"{title} unigram entropy"] = result["unigram_entropy"]
+    return figures
 
 
-def _values(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterator[float]:
+def _nested_values(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterator[float]:
     for record in records:
         value: Any = record
         for key in keys:
@@ -91,13 +91,13 @@ def _values(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterat
 def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
-    keys = [key for key in dict.fromkeys(key for one in flat for key in one) if key.split(".")[0] not in _PLACES]
-    found = {key: [str(one.get(key, _ABSENT)) for one in flat] for key in keys}
-    return {key: values for key, values in found.items() if len(set(values)) > 1}
+    keys = [key for key in dict.fromkeys(key for config in flat for key in config) if key.split(".")[0] not in _IGNORED_KEYS]
+    values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for key in keys}
+    return {key: values for key, values in values_by_key.items() if len(set(values)) > 1}
 
 
-def _config_of(run: Path) -> dict[str, Any]:
-    """Return the configuration of a run as it was written, without secrets."""
+def _read_config(run: Path) -> dict[str, Any]:
+    """Return the configuration of a run as written, without secrets."""
     path = run / "config.yaml"
     with reading_run(path):
         try:
@@ -111,8 +111,8 @@ def _config_of(run: Path) -> dict[str, Any]:
     return dict(redact(plain))
 
 
-def _warn(run: Path) -> None:
-    """Say on stderr which records of a run are not shown."""
+def _warn_about_missing_records(run: Path) -> None:
+    """Write to stderr which records of a run cannot be shown."""
     if not (run / "status.json").is_file():
         sys.stderr.write(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
     for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):
@@ -120,31 +120,31 @@ def _warn(run: Path) -> None:
         if not path.is_file() or not path.stat().st_size:
             sys.stderr.write(f"note: {path} is missing or empty: no {what}\n")
         elif lost := unreadable_lines(path):
-            sys.stderr.write(f"note: {path}: {counted(lost, 'line')} cannot be read, torn or damaged, and left out\n")
+            sys.stderr.write(f"note: {path}: {counted(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each run: its folder's, with as many folders above as tell them apart."""
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """Return a short unique name per run: its folder, with parent folders as needed."""
     parts = [path.absolute().parts for path in paths]
     for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(one[-depth:]) for one in parts]
+        names = ["/".join(path_parts[-depth:]) for path_parts in parts]
         if len(set(names)) == len(names):
             return names
-    raise ConfigurationError(f"{paths[0]}: a run is given twice")
+    raise ConfigurationError(f"{paths[0]}: the same run is given twice")
 
 
-def _sheets(
+def _build_sheets(
     names: Sequence[str], figures: Sequence[Mapping[str, float]], states: Sequence[str], keys: Mapping[str, list[str]]
 ) -> Iterator[tuple[str, list[list[str]]]]:
-    titles = list(dict.fromkeys(title for one in figures for title in one))
-    rows = [[title, *(_shown(one.get(title)) for one in figures)] for title in titles]
+    titles = list(dict.fromkeys(title for run_figures in figures for title in run_figures))
+    rows = [[title, *(_format_figure(run_figures.get(title)) for run_figures in figures)] for title in titles]
     yield "figures", [["state", *states], *rows]
     if len(names) > 1:
         yield "configuration: keys that differ", [[key, *values] for key, values in keys.items()]
 
 
-def _shown(value: float | None) -> str:
-    """Return a figure as people read it."""
+def _format_figure(value: float | None) -> str:
+    """Format a figure for people."""
     if value is None:
         return ""
     if isinstance(value, int) or (abs(value) >= 1e3 and abs(value) < 1e12):
@@ -156,27 +156,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page with the curves, too")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the curves")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
 
     def action(options: argparse.Namespace) -> int:
         if len(options.runs) > SHADES:
-            raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a picture can tell apart, got more")
-        names, configs = _names(options.runs), [_config_of(path) for path in options.runs]
+            raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more")
+        names, configs = _short_names(options.runs), [_read_config(path) for path in options.runs]
         runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
         for path in options.runs:
-            _warn(path)
+            _warn_about_missing_records(path)
         figures = [figures_of(run) for run in runs]
         states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
         keys = config_differences(configs)
-        sheets = list(_sheets(names, figures, states, keys))
+        sheets = list(_build_sheets(names, figures, states, keys))
         if options.html is not None:
             parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
             write_page(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
         if options.json:
-            found = [{"name": name, "figures": one} for name, one in zip(names, figures, strict=True)]
-            print(json.dumps({"runs": found, "differences": keys}, indent=1))
+            run_list = [{"name": name, "figures": run_figures} for name, run_figures in zip(names, figures, strict=True)]
+            print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
             return 0
         shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in rows)) for title, rows in sheets)
         print_view(View(f"{counted(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())

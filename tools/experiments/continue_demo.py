@@ -1,8 +1,8 @@
 """Continue a published model on a crawl: `make continue`, or `clozeline continue-demo --output runs/continue`.
 
-Transformers makes a small BERT with its tokenizer. The chain makes shards of a crawl with that tokenizer, trains the
-model further, exports it, and compares what transformers then fills into masks with what the trained run does. Each
-step is a command that is printed before it runs. A second call skips the finished steps.
+Transformers makes a small BERT with its tokenizer. The demo makes shards of a crawl with that tokenizer, continues
+pretraining, exports the model, and compares the masks that transformers and the trained run fill in. Each step is a
+command, printed before it runs. A second call skips the finished steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from clozeline.tools.experiments.demo import RECIPE, SENTENCES, TRAINING
 from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
 from clozeline.tools.experiments.multirun.runner import run_step
-from clozeline.tools.experiments.multirun.exported_guesses import compared, export_run
+from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
 from clozeline.tools.experiments.multirun.small_bert import publish_small_bert
 
 _OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"
@@ -30,8 +30,8 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
         print(f"\n{published}: a small BERT and its tokenizer, made by transformers")
     warc = output / "crawl" / "pydoc.warc.gz"
     data = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
-    own = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
-    seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own)
+    own_data = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
+    seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own_data)
     model = ["model=null", f"model.init_from={published}", "model.dropout={}", f"optimizer={_OPTIMIZER}"]
     seconds["train"] = train(run, shards, TRAINING, f"steps={_STEPS}", *model, steps=steps)
     heldout = heldout_result(run)
@@ -39,7 +39,7 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
     seconds["export"] = export_run(run, exported)
     run_step("clozeline", "compare-logits", run, exported, "--theirs")
     print()
-    print(compared(run, exported, SENTENCES))
+    print(compare_with_transformers(run, exported, SENTENCES))
     print("seconds: " + ", ".join(f"{name} {value:.0f}" for name, value in seconds.items()), flush=True)
 
 

@@ -1,8 +1,8 @@
-"""Run the whole chain on a real crawl: `make demo`, or `clozeline demo --output runs/demo`.
+"""Run the entire pipeline on a real crawl: `make demo`, or `clozeline demo --output runs/demo`.
 
 The demo serves Python's reference documentation, crawls it into a WARC file, makes shards, trains a masked language
 model on two processes with ZeRO 2, shows what the model has learned, and exports it: transformers makes the same
-guesses. Each step is a command that is printed before it runs. A second demo skips the finished steps.
+predictions. Each step is a command, printed before it runs. A second demo skips the finished steps.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 
 from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
 from clozeline.tools.experiments.multirun.runner import run_step
-from clozeline.tools.experiments.multirun.exported_guesses import compared, export_run
+from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
 
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"
 HELDOUT: Final = "corrupt/masked_lm-20/heldout/manifest.json"
-"""Held-out set on which the loss is measured, two masks of ten tokens; training has four."""
+"""Held-out set for the loss: two masks in ten tokens; training has four."""
 MARGIN: Final = 0.25
-"""Nats by which the held-out loss must be below the unigram entropy to be called clearly below."""
+"""Nats by which the held-out loss must be below the unigram entropy to count as clearly below."""
 SENTENCES: Final = (
     "If the <mask> is not found, raise an exception.",
     "Return True if the <mask> is empty, False otherwise.",
@@ -28,8 +28,8 @@ SENTENCES: Final = (
 )
 
 
-def clearly_below(loss: float, entropy: float) -> str:
-    """Return the verdict on a held-out loss beside the entropy of the same labels."""
+def compare_with_entropy(loss: float, entropy: float) -> str:
+    """Return a verdict on a held-out loss, given the entropy of the same labels."""
     difference = entropy - loss
     if difference >= MARGIN:
         return f"below it by {difference:.2f} nats: the model uses context, not only word frequencies"
@@ -46,12 +46,12 @@ def _demo(output: Path, pages: int, steps: int | None) -> None:
     loss, entropy = heldout["loss"], heldout["unigram_entropy"]
     print(f"\nheld-out loss                      {loss:.4f} nats")
     print(f"unigram entropy of the same tokens {entropy:.4f} nats   ({heldout['labels']:,} masked tokens)")
-    print(f"→ {clearly_below(loss, entropy)}")
+    print(f"→ {compare_with_entropy(loss, entropy)}")
     texts = [part for text in SENTENCES for part in ("--text", text)]
     seconds["guesses"] = run_step("clozeline", "fill-mask", run, "--heldout", "5", *texts)
     seconds["export"] = export_run(run, exported)
     print()
-    print(compared(run, exported, SENTENCES))
+    print(compare_with_transformers(run, exported, SENTENCES))
     print(f"\nreport of the data:     {shards / 'report.html'}")
     print(f"report of the training: {run / 'report.html'}")
     print(f"model for transformers: {exported}")

@@ -1,13 +1,12 @@
-"""Fine-tune a model on a task with several seeds, score each run beside its baselines, and print one table.
+"""Fine-tune a model on a task with several seeds, score each run next to its baselines, and print one table.
 
-`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the
-task's sets with the tokenizer of BODY, trains one run for each seed, and scores it on `dev`. `from` says what begins
-with the weights of BODY: all, embeddings, or random, which is nothing. Words that begin with `tasks.` go to the stage,
-all others to `train/main.py`: `steps=500`, `freeze=body`. The same command continues after an interruption, and a seed
-that has a score is not run again. `--compare DIR ...` prints the table of such outputs, each against the first.
-`pseudo=FILE` has further rows to learn from, such as those that a run has labelled (`clozeline pseudo-label`).
-`tests='{de: FILE, fr: FILE}'` scores each run on further files, of other languages, say; `--matrix DIR ...` prints the
-table of outputs by files.
+`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the task's
+sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. `from` selects what is initialized
+from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` go to the stage, all others to
+`train/main.py`: `steps=500`, `freeze=body`. The same command resumes after an interruption; seeds with a score are not
+run again. `--compare DIR ...` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
+training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores
+each run on more files, for example of other languages; `--matrix DIR ...` prints the table of outputs by files.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
-    refuse_other_words,
-    remember_words,
+    require_same_facts,
+    record_folder_facts,
     run_step,
 )
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
@@ -54,73 +53,64 @@ class FinetuneOptions:
     task: str
     """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
     train: Path
-    """file with the rows to learn from"""
+    """file with the training rows"""
     dev: Path
-    """file with the rows to score on"""
+    """file with the rows to score"""
     output: Path
-    """folder of all sets, runs and scores"""
+    """folder for all sets, runs and scores"""
     pseudo: Path | None = None
-    """file with further rows to learn from, such as those that clozeline pseudo-label has labelled"""
+    """file with more training rows, such as those labeled by clozeline pseudo-label"""
     tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
-    """further files to score the runs on, by name: {de: FILE, fr: FILE}"""
+    """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] = 5
-    """runs, with the seeds 0, 1, ...; more may be asked for later"""
+    """number of runs, with the seeds 0, 1, ...; can be increased later"""
     begin: Literal["all", "embeddings", "random"] = "all"
-    """weights of the body that a run begins with; `from` on the command line"""
+    """weights that a run takes from BODY; `from` on the command line"""
 
 
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
-    """Make the sets, then train and score every seed that has no score yet.
-
-    Args:
-        body: a run, an imported model or a folder of transformers.
-        options: what to do.
-        overrides: `key=value` of the stage (`tasks.`) and of the training.
-
-    Raises:
-        ConfigurationError: the folder holds runs of other options, or a command was refused.
-    """
+    """Make the sets, then train and score every seed that has no score yet; `overrides` are for stage and training."""
     if not body.is_dir():
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     output = options.output.resolve()
-    recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
-    note = output / "finetune.json", _facts(body, options, overrides)
-    refuse_other_words(*note)
-    sets = [word for word in overrides if word.startswith("tasks.")]
-    learnt = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
-    scored = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
-    splits = {**learnt, **scored}
+    recipes = {kind: _recipe_file(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
+    folder_note = output / "finetune.json", _folder_facts(body, options, overrides)
+    require_same_facts(*folder_note)
+    stage_words = [word for word in overrides if word.startswith("tasks.")]
+    train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
+    scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
+    splits = {**train_files, **scored_files}
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
     stage: list[str | Path] = ["python", "-m", "clozeline.pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
-    run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
-    remember_words(*note)
+    run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *stage_words, accelerator=None)
+    record_folder_facts(*folder_note)
     (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
-    shards = train if len(learnt) == 1 else f"[{', '.join(str(train.with_name(split)) for split in learnt)}]"
+    shards = train if len(train_files) == 1 else f"[{', '.join(str(train.with_name(split)) for split in train_files)}]"
     trainings = []
     for seed in range(options.seeds):
         run = output / f"seed-{seed}"
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
-        words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in sets)]
-        results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored}
+        words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in stage_words)]
+        results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored_files}
         trainings.append(Training(recipes["train.yaml"], results, overrides=words))
     collect_all(trainings)
 
 
-def _config(task: str, kind: str) -> Path:
-    """Return the file of a task's recipe, ours or in a folder of the user."""
+def _recipe_file(task: str, kind: str) -> Path:
+    """Return a file of a task's recipe, ours or in the user's folder."""
     folder = Path(task)
     if folder.is_dir():
         return (folder / kind).resolve()
     return config_file(f"recipe:tasks/{task}", kind).resolve()
 
 
-def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return what the folder is for."""
-    ours: dict[str, Any] = {"body": str(body.resolve())}
-    ours |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
-    ours |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
-    ours |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
-    return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
+def _folder_facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return what identifies the runs of an output folder."""
+    facts: dict[str, Any] = {"body": str(body.resolve())}
+    facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
+    facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
+    facts |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
+    return facts | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

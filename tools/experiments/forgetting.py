@@ -1,9 +1,9 @@
-"""Train task after task, and see what is kept: `clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR`.
+"""Train on tasks in sequence and measure forgetting: `clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR`.
 
-Each method learns all tasks in their order, from RUN on: `plain`; `replay`, where some rows are of earlier tasks;
-`ewc`, for which this tool measures the Fisher information; `l2_sp`. The table has the score of every task after every
-stage, forgetting and backward transfer. With `learned=1`, RUN has learned the first task already. Other words go to
-`train/main.py`: `steps=500`. The same command continues after an interruption.
+Each method learns all tasks in order, starting from RUN: `plain`; `replay`, which mixes in rows of earlier tasks;
+`ewc`, for which this tool estimates the Fisher information; `l2_sp`. The table has the score of every task after every
+stage, forgetting and backward transfer. With `learned=1`, RUN has already learned the first task. Other words go to
+`train/main.py`: `steps=500`. The same command resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.files import publish_json
 from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, summary, summary_lines
-from clozeline.tools.experiments.multirun.runner import remember_words
+from clozeline.tools.experiments.multirun.runner import record_folder_facts
 from clozeline.tools.experiments.multirun.task_sequence import Method, TaskSequence, read_tasks
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, split_settings
@@ -30,8 +30,8 @@ _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_r
 """Settings that runs and scores of a folder depend on, in addition to the tasks."""
 
 
-def _several(value: Any) -> Any:
-    """Return a list of one for a value alone."""
+def _as_list(value: Any) -> Any:
+    """Wrap a single value in a list."""
     return [value] if isinstance(value, str) else value
 
 
@@ -39,50 +39,41 @@ def _several(value: Any) -> Any:
 class ForgettingOptions:
     """Tasks, methods and their strengths."""
 
-    tasks: Annotated[list[Path], BeforeValidator(_several), Field(min_length=1)]
-    """YAML files of tasks in the order of learning, each with {name, shards, heldout, config}"""
-    method: Annotated[list[Method], BeforeValidator(_several), Field(min_length=1)] = Field(
+    tasks: Annotated[list[Path], BeforeValidator(_as_list), Field(min_length=1)]
+    """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
+    method: Annotated[list[Method], BeforeValidator(_as_list), Field(min_length=1)] = Field(
         default_factory=lambda: list[Method](get_args(Method)),
         description="plain, replay, ewc, l2_sp",
     )
     output: Annotated[Path, HOME_EXPANDED]
-    """folder of all runs and scores"""
+    """folder for all runs and scores"""
     seeds: Annotated[int, Field(ge=1)] = 1
-    """runs of each method, with the seeds 0, 1, ...; more may be asked for later"""
+    """runs per method, with the seeds 0, 1, ...; can be increased later"""
     learned: Annotated[int, Field(ge=0)] = 0
-    """tasks, the first ones, that RUN has learned already"""
+    """number of leading tasks that RUN has already learned"""
     replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
-    """replay: share of all rows that earlier tasks have together"""
+    """replay: total share of rows from earlier tasks"""
     strength: Annotated[float, Field(ge=0)] = 100.0
     """ewc: factor of the Fisher information"""
     alpha: Annotated[float, Field(ge=0)] = 0.1
     """l2_sp: factor of the squared distance"""
     rows: Annotated[int, Field(ge=1)] = 256
-    """ewc: examples of each task whose gradients are squared"""
+    """ewc: examples per task for the Fisher information"""
     heldout_rows: Annotated[int, Field(ge=1)] | None = None
-    """rows of each held-out set that are scored, from the first on; null: all"""
+    """score only the first rows of each held-out set; null: all"""
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
-    """Learn all tasks by all methods, write `forgetting.json`, and return the lines of the table.
-
-    Args:
-        run: with which training begins.
-        options: what to do.
-        words: `key=value` of the training.
-
-    Raises:
-        ConfigurationError: tasks, run and methods do not go together, or the folder holds runs of other words.
-    """
+    """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
     find_checkpoint(run)
     tasks = read_tasks(options.tasks, options.learned)
-    folder, most = options.output.resolve(), options.heldout_rows
-    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), most)
+    folder, heldout_rows = options.output.resolve(), options.heldout_rows
+    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), heldout_rows)
     for method in options.method:
         sequence.check(method)
-    note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
-    note |= {name: getattr(options, name) for name in _SETTINGS}
-    remember_words(options.output / "words.json", note)
+    folder_note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
+    folder_note |= {name: getattr(options, name) for name in _SETTINGS}
+    record_folder_facts(options.output / "words.json", folder_note)
     matrices: dict[str, list[Matrix]] = {
         method: [
             sequence.learn(method, seed, options.replay, options.strength, options.alpha, options.rows)
@@ -94,10 +85,10 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
     kinds = sequence.kinds(options.method[0])
     names = [task.name for task in tasks]
-    found = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
-    said = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": found}
-    publish_json(options.output / "forgetting.json", said)
-    return [*summary_lines(found, names, stages, kinds)]
+    methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
+    content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": methods_summary}
+    publish_json(options.output / "forgetting.json", content)
+    return [*summary_lines(methods_summary, names, stages, kinds)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

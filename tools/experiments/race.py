@@ -1,12 +1,12 @@
-"""Train the entries of a race until they reach one held-out loss, and say what each took: `clozeline race RACE`.
+"""Train the entries of a race until they reach a held-out loss, and report the cost of each: `clozeline race RACE`.
 
-RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets of the pages that Python has of itself,
-and every other YAML file is an entry. The baseline makes all of its steps with every seed; the target is the held-out
-loss that all of these runs reach. The entries are then trained one after the other by train/main.py, each with every
-seed, and stop at the first evaluation at or below it. The judging half of the held-out set is evaluated; an entry is
-tuned with `--half tuning`, which evaluates the other one. Times are those of the steps: a start, evaluations and saves
-are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the table, race.json its figures,
-race.svg a picture of both, and race.html the curves of the first seed.
+RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets from Python's own documentation, and every
+other YAML file is an entry. The baseline runs all of its steps with every seed; the target is the held-out loss that
+all of these runs reach. Then train/main.py trains the entries one after the other, each with every seed, until the
+first evaluation at or below the target, on the judging half of the held-out set; tune an entry on the other half with
+`--half tuning`. Times count steps only, without startup, evaluations and saves. The same command resumes after an
+interruption. `OUTPUT/race.txt` is the table, race.json its figures, race.svg a chart of both, and race.html the curves
+of the first seed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from clozeline.train.logs.json_lines import read_lines
 
-_NAMED: Final = 8
-"""Digits of the digest by which an entry that was changed, or has another target, gets runs of its own."""
+_DIGEST_DIGITS: Final = 8
+"""Digits of the digest that separates the runs of an entry that was changed, or has another target."""
 
 
-def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
-    """Make the sets and the halves of the held-out one, unless that is done; return those that are not the records'."""
+def _make_sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
+    """Make the sets and the halves of the held-out one, if needed; return the sets that differ from the records'."""
     pages = output / "pages"
     if not pages.exists():
         unfinished = pages.with_name("pages.partial")
@@ -65,12 +65,12 @@ def _sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
 def _trainings(
     options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None
 ) -> dict[Path, Training]:
-    """Return the training of each seed, checked, by its run directory, which is that of no other entry."""
-    output, found = options.output.resolve(), {}
-    digest = config_digest([asdict(entry), race.every, options.half, target])[:_NAMED]
+    """Return the validated training of each seed, by its run directory, which no other entry shares."""
+    output, trainings = options.output.resolve(), {}
+    digest = config_digest([asdict(entry), race.every, options.half, target])[:_DIGEST_DIGITS]
     for seed in range(options.seeds or race.seeds):
         run = output / "runs" / f"{name}-{digest}-{seed}"
-        found[run] = Training(
+        trainings[run] = Training(
             run.with_suffix(".yaml"),
             {run.with_suffix(".json"): partial(publish_json, data={"done": True})},
             keys=training_of(race, entry, name, output / "sets", run, seed, options.half, target),
@@ -79,69 +79,69 @@ def _trainings(
             variables={"OMP_NUM_THREADS": str(entry.threads)},
             is_complete=lambda done: read_json(done) is not None,
         )
-    return found
+    return trainings
 
 
 def _train(options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None = None) -> list[Path]:
-    """Train with every seed, unless that is done; return the run directories."""
+    """Train with every seed, if needed; return the run directories."""
     trainings = _trainings(options, race, entry, name, target)
     collect_all(trainings.values())
     return list(trainings)
 
 
 def _curve(run: Path, name: str) -> RecordedRun:
-    """Return the records of a run with the seconds of its steps so far."""
+    """Return the records of a run with the cumulative seconds of its steps."""
     records = read_lines(run / "metrics.jsonl")
-    seconds = accumulate(sum(one["step_ms"].values()) / 1e3 for one in records)
-    return RecordedRun(name, [{**one, "seconds": passed} for one, passed in zip(records, seconds, strict=True)])
+    seconds = accumulate(sum(record["step_ms"].values()) / 1e3 for record in records)
+    return RecordedRun(name, [{**record, "seconds": passed} for record, passed in zip(records, seconds, strict=True)])
 
 
 def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> Panels:
-    """Return the picture's held-out losses over seconds, and the seconds of every seed."""
+    """Return the chart's held-out losses over seconds, and the seconds of every seed."""
     curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
     unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
-    seconds = {name: [one.seconds for one in found if one.reached] for name, found in results.items()}
+    seconds = {name: [result.seconds for result in seed_results if result.reached] for name, seed_results in results.items()}
     reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
     title = f"held-out loss, nats; dashed: the target {target:g}"
     return Panels(title, "seconds of steps", curves, target, unigram, ("seconds until the target", reached))
 
 
 def _commit() -> str:
-    """Return the commit of the code, with a + where files differ from it."""
+    """Return the commit of the code, with a + if files differ from it."""
     words = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "unknown"
+    description = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return description.stdout.strip() or "unknown"
 
 
-def _chosen(options: argparse.Namespace, race: Race, entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries to train: the baseline first, then those that were given, or all."""
+def _select_entries(options: argparse.Namespace, race: Race, entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Return the entries to train: the baseline first, then the given ones, or all."""
     others = {path.stem: load_config(Entry, path) for path in options.entry} or entries
     if race.baseline in (path.stem for path in options.entry):
-        raise ConfigurationError(f"--entry: {race.baseline} is trained anyway: leave it out, or rename your file")
+        raise ConfigurationError(f"--entry: {race.baseline} is always trained: omit it, or rename your file")
     return {race.baseline: entries[race.baseline]} | others
 
 
-def _race(options: argparse.Namespace) -> int:
+def _run_race(options: argparse.Namespace) -> int:
     folder, output = options.race.resolve(), options.output.resolve()
     race, entries = load_race(folder)
-    entries = _chosen(options, race, entries)
+    entries = _select_entries(options, race, entries)
     for name, entry in entries.items():
         training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
     baseline = entries.pop(race.baseline)
     for training in _trainings(options, race, baseline, race.baseline, None).values():
-        training.write_config()  # a full disk is told before the sets are made
-    changed = _sets(race, folder, output)
+        training.write_config()  # reports a full disk before the sets are made
+    changed = _make_sets(race, folder, output)
     runs = {race.baseline: _train(options, race, baseline, race.baseline)}
     target = target_of(runs[race.baseline])
     runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
-    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline", "race", *options.words])
-    lines = [*standings(race, options.half, results), _compared(race, changed)] + [
+    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline race", *options.words])
+    lines = [*standings(race, options.half, results), _comparability(race, changed)] + [
         record_line(race, name, entry, results, when, f"python {command}")
         for name, entry in {race.baseline: baseline, **entries}.items()
-        if all(one.reached for one in results[name])
+        if all(result.reached for result in results[name])
     ]
-    figures = {name: [asdict(one) for one in found] for name, found in results.items()}
+    figures = {name: [asdict(result) for result in seed_results] for name, seed_results in results.items()}
     publish_json(
         output / "race.json", {"target": target, "half": options.half, "changed_sets": changed, "results": figures}
     )
@@ -151,8 +151,8 @@ def _race(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(race: Race, changed: Mapping[str, str]) -> str:
-    """Return with what the times may be compared."""
+def _comparability(race: Race, changed: Mapping[str, str]) -> str:
+    """Say what the times may be compared with."""
     if not changed:
         return "the sets are those of the records"
     return f"other sets than those that {race.made_with} made, compare within this table only: {', '.join(changed)}"
@@ -165,13 +165,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=some_path, required=True, metavar="DIR", help="folder of sets, runs and results"
     )
-    entry = "an entry to train in addition to the baseline, and others if given again; default: all of the race"
+    entry = "an entry to train in addition to the baseline; may be repeated; default: all of the race"
     parser.add_argument("--entry", type=some_path, action="append", default=[], metavar="FILE", help=entry)
-    parser.add_argument("--seeds", type=positive, help="trainings of each entry; default: that of race.yaml")
-    half = "half of the held-out set that is evaluated: tune an entry on one, and let the other judge it; default: "
+    parser.add_argument("--seeds", type=positive, help="trainings per entry; default: race.yaml's")
+    half = "half of the held-out set to evaluate: tune an entry on one, and let the other judge it; default: "
     parser.add_argument("--half", choices=HALVES, default=HALVES[0], help=half + HALVES[0])
     parser.set_defaults(words=list(sys.argv[1:] if arguments is None else arguments))
-    return run_tool(parser, arguments, _race)
+    return run_tool(parser, arguments, _run_race)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Train the variants of a study at equal arithmetic, and judge published orderings: `clozeline study STUDY`.
+"""Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
 STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. The pipeline makes the sets from `input`,
-by default from the demo's crawl. Each variant is trained with every seed for the same number of operations, and its
-loss is taken on the same held-out rows, of the measures that its training prepared it for. The same command continues
-what was interrupted. `OUTPUT/study.txt` is made from the scores alone; study.html adds the curves of the first seed
-over operations, and study.svg is one picture of both.
+by default from the demo's crawl. Each variant is trained with every seed for the same FLOPs, and evaluated on the same
+held-out rows with the measures that its training prepared it for. The same command resumes after an interruption.
+`OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs, and study.svg shows
+both in one chart.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldou
 from clozeline.train.logs.json_lines import read_lines
 
 _PAGES: Final = 1000
-"""Most pages of the demo's crawl: all of the documentation."""
+"""Maximum pages of the demo's crawl: all of the documentation."""
 
 
-def _sets(folder: Path, output: Path, given: str | None) -> Path:
-    """Make the sets, unless that is done; return their folder."""
-    if given is None:
+def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
+    """Make the sets, if needed; return their folder."""
+    if input_files is None:
         crawl(output / "crawl", _PAGES)
-        given = str(output / "crawl" / "pydoc.warc.gz")
-    words = [f"input={given}", f"output={output / 'shards'}"]
+        input_files = str(output / "crawl" / "pydoc.warc.gz")
+    words = [f"input={input_files}", f"output={output / 'shards'}"]
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     return output / "shards" / "corrupt"
 
@@ -53,13 +53,13 @@ def _sets(folder: Path, output: Path, given: str | None) -> Path:
 def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | None, scores: Path) -> None:
     """Measure a trained run, and write its figures."""
     run = Path(plan.config["output"])
-    trained, most = load_trained(run), int(plan.config["evaluate"]["max_rows"])
+    trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
     figures = {
         "steps": sum(plan.steps),
         "flops": plan.total,
         "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
         "losses": {
-            measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), most)
+            measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), max_rows)
             for measure, chosen in variant.measures.items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
@@ -68,47 +68,47 @@ def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | Non
 
 
 def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    return list(dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]))
+    return list(dict.fromkeys(measure for seed_figures in runs.values() for measure in seed_figures[0]["losses"]))
 
 
-def _losses_of(found: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
-    """Return the loss of each seed of a variant; none where its training did not prepare it for the measure."""
-    return [loss_of(np.array(one["losses"][measure])) for one in found if measure in one["losses"]]
+def _losses_of(seed_figures: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
+    """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
+    return [loss_of(np.array(figures["losses"][measure])) for figures in seed_figures if measure in figures["losses"]]
 
 
-def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield the losses of each variant, then the orderings with their verdicts, which know seeds and rows."""
+def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the losses of each variant, then the claims with their verdicts, which account for seeds and rows."""
     measures = _measures(runs)
     seeds = len(next(iter(runs.values())))
-    of_seeds = "one seed" if seeds == 1 else f"{seeds} seeds"
-    yield f"{study.title}: {study.flops:.3g} operations a run, {of_seeds}; nats on held-out rows"
+    seeds_text = "one seed" if seeds == 1 else f"{seeds} seeds"
+    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; nats on held-out rows"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
-    for name, found in runs.items():
+    for name, seed_figures in runs.items():
         cells = []
         for measure in measures:
-            losses = _losses_of(found, measure)
+            losses = _losses_of(seed_figures, measure)
             cells.append(f"{mean_text(losses, 3) if losses else '':>18}")
-        yield f"{name:<22}{found[0]['steps']:>8,}{found[0]['tokens']:>12,}" + "".join(cells)
+        yield f"{name:<22}{seed_figures[0]['steps']:>8,}{seed_figures[0]['tokens']:>12,}" + "".join(cells)
     for claim in study.orderings:
-        sides = [[np.array(one["losses"][claim.measure]) for one in runs[name]] for name in (claim.lower, claim.higher)]
-        judged = verdict(sides[0], sides[1])
+        sides = [[np.array(figures["losses"][claim.measure]) for figures in runs[name]] for name in (claim.lower, claim.higher)]
+        outcome = verdict(sides[0], sides[1])
         yield (
-            f"{claim.measure}: {claim.lower} below {claim.higher} by {judged.difference:+.3f} "
-            f"[{judged.low:+.3f}, {judged.high:+.3f}]: {judged.word}. {claim.said}"
+            f"{claim.measure}: {claim.lower} below {claim.higher} by {outcome.difference:+.3f} "
+            f"[{outcome.low:+.3f}, {outcome.high:+.3f}]: {outcome.word}. {claim.said}"
         )
 
 
-def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the held-out losses over operations, of as many runs at once as there are colours."""
+def _chart_sections(runs: Sequence[RecordedRun]) -> Iterator[str]:
+    """Yield the held-out losses over FLOPs, with as many runs per chart as there are colors."""
     for first in range(0, len(runs), SHADES):
         some = runs[first : first + SHADES]
         yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
 
 
 def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
-    """Yield a row of the picture for each measure: losses on the way and at the end."""
+    """Yield a row of the chart for each measure: losses during and at the end of training."""
     for measure in _measures(runs):
-        last = {name: losses for name, found in runs.items() if (losses := _losses_of(found, measure))}
+        last = {name: losses for name, seed_figures in runs.items() if (losses := _losses_of(seed_figures, measure))}
         curves = {
             name: [(flops / 1e12, loss) for flops, loss in points(first[name], "flops", "heldout", measure, "loss")]
             for name in last
@@ -123,11 +123,11 @@ def _has_figures(key: str, scores: Path) -> bool:
     return key in (read_json(scores) or {})
 
 
-def _study(options: argparse.Namespace) -> int:
+def _run_study(options: argparse.Namespace) -> int:
     folder, output = options.study.resolve(), options.output.resolve()
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
-    sets = _sets(folder, output, options.input)
+    sets = _make_sets(folder, output, options.input)
     test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in range(study.seeds)] for name in variants}
     required, trainings = "losses" if test is None else "pairs", []
@@ -141,8 +141,8 @@ def _study(options: argparse.Namespace) -> int:
     collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
     first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
-    lines, panels = [*_table(study, runs), *pair_table(runs)], [*_panels(runs, first)]
-    write_report(output, "study", study.title, lines, panels, _pictures([*first.values()]))
+    lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
+    write_report(output, "study", study.title, lines, panels, _chart_sections([*first.values()]))
     return 0
 
 
@@ -157,9 +157,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
     )
-    parser.add_argument("--flops", type=float, help="operations of each run; default: those of study.yaml")
-    parser.add_argument("--seeds", type=positive, help="runs of each variant; default: those of study.yaml")
-    return run_tool(parser, arguments, _study)
+    parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
+    parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
+    return run_tool(parser, arguments, _run_study)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Write vectors of texts by a run: `clozeline extract-features RUN input=FILE output=DIR [layer=last4_concat]`.
+"""Extract vectors of texts with a trained model: `clozeline extract-features RUN input=FILE output=DIR [layer=...]`.
 
-Texts are a file or a folder: the field `text` of lines of JSON, any other file as one text. DIR gets `features.arrow`,
-with a row {uid, position, text, layer, pool, vector} for each text, word or token in their order, and `features.json`.
-Numbers do not depend on the other texts, but for the rounding. Of an encoder-decoder the encoder is read.
+Reads a file or folder: the field `text` of lines of JSON, any other file as one text. DIR gets `features.arrow`, with a
+row {uid, position, text, layer, pool, vector} per text, word or token, in order, and `features.json`. Vectors do not
+depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is used.
 """
 
 from __future__ import annotations
@@ -30,36 +30,27 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExtractOptions:
-    """Texts, and which vectors of them."""
+    """Texts to read, and which vectors to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
     """file or folder of texts"""
     output: Annotated[Path, HOME_EXPANDED]
-    """folder for features.arrow and features.json; it holds no features of others"""
+    """folder for features.arrow and features.json; it must not hold features yet"""
     layer: int | str = "last"
-    """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum; scalar_mix, of a head that
-    has learned one; table, the token table without context"""
+    """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum; scalar_mix, if a head has
+    learned one; table, the token embeddings without context"""
     pool: Pool = "mean"
-    """token, or first_subword of each word: a vector for each; cls, mean, max or last of all tokens: one for a text"""
+    """token, or first_subword of each word: one vector each; cls, mean, max or last over all tokens: one per text"""
     precision: Precision = "f32"
-    """of the numbers in the file"""
+    """number format of the vectors"""
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """tokens of a text that are read, special ones included; default: all that the model reads"""
+    """maximum tokens per text, with special tokens; default: all that the model can read"""
     step: Annotated[int, Field(ge=1)] | None = None
     """step of the checkpoint; default: the newest"""
 
 
 def extract(run: Path, options: ExtractOptions) -> str:
-    """Write the vectors; return a line about them.
-
-    Args:
-        run: the run directory.
-        options: what is written.
-
-    Raises:
-        ConfigurationError: the run has no such layer, or the output holds features already.
-        IntegrityError: a file is damaged.
-    """
+    """Write the vectors; return a summary line."""
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
     directory, _ = find_checkpoint(run, options.step)
@@ -75,11 +66,11 @@ def extract(run: Path, options: ExtractOptions) -> str:
     }
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
-    said = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
-    rows, number = counted(said["rows"], "vector"), counted(said["texts"], "text")
+    manifest = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
+    rows, text_count = counted(manifest["rows"], "vector"), counted(manifest["texts"], "text")
     return (
-        f"{options.output}: {rows} of {said['width']:,} numbers from {number}, layer {options.layer}, pool "
-        f"{options.pool}; {said['truncated']:,} cut at {length} tokens, {said['empty']:,} without a token"
+        f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer {options.layer}, pool "
+        f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} without a token"
     )
 
 

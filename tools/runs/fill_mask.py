@@ -1,7 +1,7 @@
 """Fill masks with a trained model: `clozeline fill-mask RUN [--text "a <mask> word"] [--heldout N]`.
 
-With `--text` the model guesses the `<mask>` of a sentence. With `--heldout` it guesses one masked whole word in each of
-N rows of the held-out set, and the word itself is printed, too.
+With `--text`, the model predicts the `<mask>` of a sentence. With `--heldout`, it predicts one masked word in each of N
+held-out rows, and the original word is printed as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
+from clozeline.tools.runs.data.run_sets import (
+    SET_PATHS_HELP,
+    SetPaths,
+    explain_missing_sets,
+    locate_sets,
+    split_set_paths,
+)
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.train.data.sets.datasets import heldout_paths
 from clozeline.train.startup.run_directory import read_config
@@ -34,14 +40,14 @@ SHORTEST_WORD = 4
 
 @dataclass(frozen=True)
 class Guess:
-    """A piece of text and its probability."""
+    """A predicted piece of text and its probability."""
 
     text: str
     probability: float
 
 
 def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
-    """Return the most probable tokens at a position of a framed row."""
+    """Return the most probable tokens at a position of a row with its special tokens."""
     row = torch.from_numpy(ids.astype(np.int64))[None]
     tensors = {"input_ids": row, "position_ids": torch.arange(row.shape[1])[None], "lengths": torch.tensor([len(ids)])}
     with torch.no_grad():
@@ -51,34 +57,33 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
     return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]
 
 
-def hidden_words(trained: TrainedModel, shards: ShardSet, wanted: int) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield held-out rows with their original tokens, and the position of a word that is one token.
+def hidden_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
 
-    Rows are spread evenly over the set; of several words in a row, the nearest to its middle is taken.
-
-    Args:
-        trained: model and tokenizer.
-        shards: set of masked examples.
-        wanted: rows at most.
+    The rows are spread evenly over a set of masked examples.
     """
     vocabulary = trained.tokenizer.vocabulary
-    found = 0
-    for row in range(0, len(shards), max(1, len(shards) // (4 * wanted))):
+    yielded = 0
+    for row in range(0, len(shards), max(1, len(shards) // (4 * max_rows))):
         block, number = shards.locate(row)
         example = shards.read_block(block).row(number)
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
         opens = vocabulary.opens_word(ids)
-        whole = np.flatnonzero(opens[:-1] & (opens[1:] | ~_alphabetic(trained.tokenizer, ids[1:])))
-        words = [at for at in whole if _is_word(trained.tokenizer.decode_part([int(ids[at])]))]
+        single_token_words = np.flatnonzero(
+            opens[:-1] & (opens[1:] | ~_starts_alphanumeric(trained.tokenizer, ids[1:]))
+        )
+        words = [
+            position for position in single_token_words if _is_word(trained.tokenizer.decode_part([int(ids[position])]))
+        ]
         if words:
-            yield ids, int(min(words, key=lambda at: abs(int(at) - len(ids) // 2)))
-            found += 1
-        if found == wanted:
+            yield ids, int(min(words, key=lambda position: abs(int(position) - len(ids) // 2)))
+            yielded += 1
+        if yielded == max_rows:
             return
 
 
-def _alphabetic(tokenizer: Tokenizer, ids: NDArray[Any]) -> NDArray[np.bool_]:
+def _starts_alphanumeric(tokenizer: Tokenizer, ids: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([tokenizer.decode_part([int(token)])[:1].isalnum() for token in ids], dtype=np.bool_)
 
 
@@ -88,7 +93,7 @@ def _is_word(piece: str) -> bool:
 
 
 def masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
-    """Return a framed row for a sentence with one `<mask>`, and its position; the token includes the space before."""
+    """Return the token row of a sentence with one `<mask>`, and its position; the mask includes the space before."""
     before, mask, after = text.partition("<mask>")
     if not mask or "<mask>" in after:
         raise ConfigurationError(f"--text: expected a sentence with one <mask>, got {text!r}")
@@ -105,45 +110,45 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
     tokenizer = trained.tokenizer
     masked = ids.copy()
     masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
-    left = _one_line(tokenizer, ids[max(1, position - SHOWN) : position])
-    right = _one_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
+    left = _decode_line(tokenizer, ids[max(1, position - SHOWN) : position])
+    right = _decode_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
     console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
-    found = guesses(trained, masked, position, top)
-    listed = "  ".join(f"{escape(_visible(guess.text))} {guess.probability:.2f}" for guess in found)
+    best = guesses(trained, masked, position, top)
+    listed = "  ".join(f"{escape(_show_blanks(guess.text))} {guess.probability:.2f}" for guess in best)
     word = f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   " if answer else ""
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
-def _visible(piece: str) -> str:
-    """Return a piece with blanks as signs."""
+def _show_blanks(piece: str) -> str:
+    """Return a piece with visible white space."""
     return piece.strip() or ("⏎" if "\n" in piece else "␣")
 
 
-def _one_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
+def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
     text = tokenizer.decode_part([int(token) for token in ids])
     return " ".join(text.split()) if not text.startswith(" ") else " " + " ".join(text.split())
 
 
 def _fill(options: argparse.Namespace) -> int:
     console = Console()
-    given, words = split_set_paths(options.overrides)
+    set_paths, words = split_set_paths(options.overrides)
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
-    trained = load_trained(options.run, options.step, given)
+    trained = load_trained(options.run, options.step, set_paths)
     if "masked_lm" not in trained.model.heads:
         raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
     for text in options.text:
         _show(console, trained, *masked_text(trained, text), options.top, answer=False)
     if options.heldout:
-        for ids, position in hidden_words(trained, _heldout_set(options.run, given), options.heldout):
+        for ids, position in hidden_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
             _show(console, trained, ids, position, options.top, answer=True)
     return 0
 
 
-def _heldout_set(run: Path, given: SetPaths) -> ShardSet:
+def _open_heldout_set(run: Path, set_paths: SetPaths) -> ShardSet:
     """Open the first held-out set of a run."""
-    data = locate_sets(run, read_config(run).data, given)
-    with missing_sets(run, data):
+    data = locate_sets(run, read_config(run).data, set_paths)
+    with explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)
         path = next(iter(heldout_paths(data).values()), None)
         if path is None:
@@ -162,10 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
-    parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
+    parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=SET_PATHS_HELP)
-    parser.add_argument("--top", type=positive, default=5, metavar="N", help="guesses to show (%(default)s)")
+    parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
     return run_tool(parser, arguments, _fill)
 
 

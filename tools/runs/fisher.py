@@ -1,9 +1,9 @@
-"""Measure what a run's weights matter for: `clozeline fisher RUN output=FILE [rows=256] [data=SHARDS]`.
+"""Estimate how much a run's weights matter: `clozeline fisher RUN output=FILE [rows=256] [data=SHARDS]`.
 
 Writes the weights and the diagonal of the Fisher information, F = E_x E_y (d log p(y|x) / dw)² (arXiv 1612.00796,
-section 2), which the regularizer `ewc` of a later training takes. Labels y are drawn from the model; `empirical=true`
-takes those of the data, which is another quantity (arXiv 1905.12558). Gradients are squared example by example: the
-square of a batch's mean gradient is smaller by about the size of the batch.
+section 2), for the regularizer `ewc` of a later training. Labels y are sampled from the model; `empirical=true` uses
+the labels of the data, which is a different quantity (arXiv 1905.12558). Gradients are squared per example: the square
+of a batch's mean gradient is smaller by about the batch size.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class FisherOptions:
-    """Choice of the examples, and the file to write."""
+    """Which examples to use, and the file to write."""
 
     output: Annotated[Path, HOME_EXPANDED]
     """file to write"""
     data: Annotated[Path, HOME_EXPANDED] | None = None
     """shard set of examples; default: the run's first training set"""
     rows: Annotated[int, Field(ge=1)] = 256
-    """examples, drawn from the set; 200 or more"""
+    """number of examples drawn from the set; 200 or more"""
     seed: Annotated[int, Field(ge=0)] = 0
-    """seed of the choice of rows, and of their labels"""
+    """seed of the drawn rows and labels"""
     empirical: bool = False
-    """take the labels of the data"""
+    """use the labels of the data"""
     step: Annotated[int, Field(ge=1)] | None = None
     """step of the checkpoint; default: the newest"""
 
 
-def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tensor]]:
-    """Yield batches of one row each, drawn from a set without repetition, all of it if it has no more rows."""
+def draw_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tensor]]:
+    """Yield batches of one row each, drawn from a set without replacement; all rows of a smaller set."""
     collate = Collate.from_manifest(shards.manifest)
-    chosen = np.random.default_rng(hash64("rows", seed)).permutation(len(shards))[:rows]
-    places = map(shards.locate, np.sort(chosen).tolist())
-    for number, in_block in groupby(places, key=itemgetter(0)):
+    indices = np.random.default_rng(hash64("rows", seed)).permutation(len(shards))[:rows]
+    positions = map(shards.locate, np.sort(indices).tolist())
+    for number, in_block in groupby(positions, key=itemgetter(0)):
         block = shards.read_block(number)
         for _, row in in_block:
             columns = {name: block.columns[name].take(np.array([row])) for name in collate.columns}
@@ -75,47 +75,49 @@ def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Te
 def diagonal_fisher(
     model: nn.Module, examples: Iterable[Mapping[str, Tensor]], seed: int, *, empirical: bool = False
 ) -> dict[str, Tensor]:
-    """Return the mean squared gradient of the log-probability of labels, by parameter.
+    """Return the mean squared gradient of the labels' log-probability, by parameter.
 
     Args:
-        model: in evaluation mode, with heads of which `refuse_undrawable` refuses none, unless `empirical`.
+        model: in evaluation mode; unless `empirical`, its heads must pass `require_drawable_labels`.
         examples: batches of one row.
-        seed: of the labels that are drawn; each example has a generator of its own.
-        empirical: take the labels of the data.
+        seed: seed of the sampled labels; each example has its own generator.
+        empirical: use the labels of the data.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
     for count, tensors in enumerate(examples, 1):
-        labelled = tensors if empirical else _drawn(model, tensors, generator_for(seed, f"labels of example {count}"))
-        loss = torch.stack([loss.total for loss in model(labelled).values()]).sum()
-        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        for name, gradient in zip(parameters, found, strict=True):
+        labeled = (
+            tensors if empirical else _draw_labels(model, tensors, generator_for(seed, f"labels of example {count}"))
+        )
+        loss = torch.stack([loss.total for loss in model(labeled).values()]).sum()
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 squares[name] += gradient.square()
     return {name: total / max(1, count) for name, total in squares.items()}
 
 
-def refuse_undrawable(heads: Mapping[str, Head]) -> None:
-    """Raise a ConfigurationError unless there is one head, and it has a distribution from which labels can be drawn."""
+def require_drawable_labels(heads: Mapping[str, Head]) -> None:
+    """Raise ConfigurationError unless the model has one head, with a distribution to sample labels from."""
     if len(heads) > 1:
         raise ConfigurationError(
-            f"model.heads: labels are drawn from one head, this model has {', '.join(heads)}; set empirical=true, "
-            "which takes those of the data"
+            f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; set empirical=true to "
+            "use those of the data"
         )
     for name, head in heads.items():
         classes = isinstance(head, Classification) and not head.options.multi_label
         if not (isinstance(head, LabelHead) or classes):
             raise ConfigurationError(
-                f"model.heads.{name}: labels cannot be drawn from it; set empirical=true, which takes those of the data"
+                f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use those of the data"
             )
 
 
-def _drawn(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-    """Return the batch with labels drawn from what the model says."""
+def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+    """Return the batch with labels sampled from the model's predictions."""
     (head,) = model.heads.values()  # type: ignore[operator]
     seen: list[Any] = []
-    hook = head.register_forward_pre_hook(lambda _, given: seen.extend(given))
+    hook = head.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))
     with torch.no_grad():
         model(tensors)
         hook.remove()
@@ -130,29 +132,29 @@ def _drawn(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Gen
 
 
 def _run(options: argparse.Namespace) -> int:
-    given, words = split_set_paths(options.overrides)
+    set_paths, words = split_set_paths(options.overrides)
     chosen = settings_of(FisherOptions, words)
-    trained = load_trained(options.run, chosen.step, given)
+    trained = load_trained(options.run, chosen.step, set_paths)
     model = trained.model
     if "sample_words" in model.needs:
-        raise ConfigurationError(f"{options.run}: its inputs are drawn in training; measure a run without a generator")
+        raise ConfigurationError(f"{options.run}: its inputs are sampled in training; use a run without a generator")
     if not chosen.empirical:
-        refuse_undrawable(model.heads)
+        require_drawable_labels(model.heads)
     if chosen.data is None:
-        shards = open_first_set(options.run, locate_sets(options.run, read_config(options.run).data, given))
+        shards = open_first_set(options.run, locate_sets(options.run, read_config(options.run).data, set_paths))
     else:
         shards = open_shards(chosen.data)
-    trained.refuse_other_tokenizer(shards)
+    trained.require_same_tokenizer(shards)
     fisher = diagonal_fisher(
-        model, chosen_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
+        model, draw_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
     )
     weights = dict(model.named_parameters())
     tensors = {f"fisher/{name}": values for name, values in fisher.items()}
     tensors |= {f"weight/{name}": weights[name].detach() for name in fisher}
-    said = {"step": trained.step, "rows": min(chosen.rows, len(shards)), "empirical": chosen.empirical}
-    write_tensors(chosen.output, tensors, {"fisher": json.dumps(said)})
+    metadata = {"step": trained.step, "rows": min(chosen.rows, len(shards)), "empirical": chosen.empirical}
+    write_tensors(chosen.output, tensors, {"fisher": json.dumps(metadata)})
     mean = sum(float(values.sum()) for values in fisher.values()) / sum(values.numel() for values in fisher.values())
-    sys.stdout.write(f"{chosen.output}: {said['rows']} rows at step {trained.step}, mean {mean:.3g}\n")
+    sys.stdout.write(f"{chosen.output}: {metadata['rows']} rows at step {trained.step}, mean {mean:.3g}\n")
     return 0
 
 

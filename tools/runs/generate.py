@@ -1,8 +1,8 @@
 """Continue a text with a trained model: `clozeline generate RUN TEXT [key=value ...]`.
 
-A decoder continues the text, an encoder-decoder answers it. Special tokens are written as their pieces: `<mask>`,
-`<extra_0>`. Without keys each token is the most probable one (greedy); `mode=sample top_p=0.95` draws, and
-`mode=beam width=4` searches for the most probable continuation.
+A decoder continues the text, an encoder-decoder answers it. Special tokens are written as pieces: `<mask>`,
+`<extra_0>`. By default, each token is the most probable one (greedy); `mode=sample top_p=0.95` samples, `mode=beam
+width=4` searches for the most probable continuation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clozeline.tools.settings import add_settings, settings_of
 def _run(options: argparse.Namespace) -> int:
     settings = settings_of(Settings, options.overrides)
     if settings.samples > 1 and settings.mode == "greedy":
-        raise ConfigurationError("samples: greedy continuations are all alike; set mode=sample or mode=beam")
+        raise ConfigurationError("samples: greedy continuations are all the same; set mode=sample or mode=beam")
     if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)

@@ -1,8 +1,8 @@
-"""Show the nearest of extracted vectors: `clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]`.
+"""Show the nearest neighbors of a vector: `clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]`.
 
-FEATURES is an output of `clozeline extract-features`, ROW the number of a row, from 0. Nearness is the cosine, over all
-rows; those of the query's own text are left out. `same=true` compares occurrences of the query's word alone: vectors
-with context tell its senses apart, and those of `layer=table` are all equal.
+FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by cosine similarity;
+those of the query's own text are skipped. `same=true` compares only occurrences of the query's word: contextual vectors
+tell its senses apart, while those of `layer=table` are all equal.
 """
 
 from __future__ import annotations
@@ -28,30 +28,22 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class NeighbourOptions:
-    """The query, and which rows are compared with it."""
+class NeighborOptions:
+    """The query, and which rows to compare it with."""
 
     query: Annotated[int, Field(ge=0)]
-    """number of the row, from 0"""
+    """row index, from 0"""
     top: Annotated[int, Field(ge=1)] = 10
     """rows to show"""
     same: bool = False
-    """compare rows of the same word or token alone"""
+    """compare only rows of the same word or token"""
 
 
-def neighbours(features: Features, options: NeighbourOptions) -> list[dict[str, Any]]:
-    """Return the rows nearest to the query, the nearest first; rows that are equally near by their number.
-
-    Args:
-        features: rows, of which those of the query's text are left out.
-        options: query and choice.
-
-    Raises:
-        ConfigurationError: there is no such row.
-    """
+def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[str, Any]]:
+    """Return the rows nearest to the query, nearest first, ties by row index."""
     count, query = len(features.uids), options.query
     if query >= count:
-        raise ConfigurationError(f"query: expected the number of a row below {count}, got {query}")
+        raise ConfigurationError(f"query: expected a row index below {count}, got {query}")
     vectors = features.vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
     products = vectors @ vectors[query]
@@ -62,11 +54,10 @@ def neighbours(features: Features, options: NeighbourOptions) -> list[dict[str, 
         offered &= texts == texts[query]
     rows = np.flatnonzero(offered)
     chosen = rows[np.argsort(-cosines[rows], kind="stable")][: options.top]
-    return [_plain(features, int(row)) | {"cosine": float(cosines[row])} for row in chosen]
+    return [_describe_row(features, int(row)) | {"cosine": float(cosines[row])} for row in chosen]
 
 
-def _plain(features: Features, row: int) -> dict[str, Any]:
-    """Return a row as plain data, without its vector."""
+def _describe_row(features: Features, row: int) -> dict[str, Any]:
     return {"row": row, "uid": features.uids[row], "position": features.positions[row], "text": features.texts[row]}
 
 
@@ -78,15 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(NeighbourOptions, {}, options.overrides, "command line")
-        chosen: NeighbourOptions = validate(NeighbourOptions, plain, "command line")
+        plain = override(NeighborOptions, {}, options.overrides, "command line")
+        chosen: NeighborOptions = validate(NeighborOptions, plain, "command line")
         features = open_features(options.features)
-        found = neighbours(features, chosen)
-        asked = _plain(features, chosen.query)
+        nearest = find_neighbors(features, chosen)
+        query = _describe_row(features, chosen.query)
         if options.json:
-            sys.stdout.write(json.dumps({"query": asked, "neighbours": found}, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps({"query": query, "neighbours": nearest}, ensure_ascii=False) + "\n")
             return 0
-        for cosine, row in (("query", asked), *((f"{one['cosine']:.4f}", one) for one in found)):
+        for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
             text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
             sys.stdout.write(f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n")
         return 0

@@ -1,9 +1,9 @@
 """Label rows by prompts: `clozeline prompt RUN template=configs/prompts/polarity.yaml input=FILE [shots=4 ...]`.
 
-A template (YAML) writes a row as text with a place for the label. The label whose words the model gives the highest
-score in that place is the answer; nothing is trained. A masked model fills the place in (cloze), a decoder continues
-the text before it, an encoder-decoder writes it. With `shots=4 train=FILE`, four labelled rows of that file come before
-each row, never the row itself.
+A template (YAML) writes a row as text with a slot for the label. The label whose words get the highest score in that
+slot is the answer; nothing is trained. A masked model fills the slot (cloze), a decoder continues the text before it,
+an encoder-decoder generates it. With `shots=4 train=FILE`, four labeled rows of that file precede each row, never the
+row itself.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.runs.evaluation.scores import text_of
+from clozeline.tools.runs.evaluation.scores import to_json
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from clozeline.tools.runs.prompting.answers import Normalise, answer_rows
+from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.candidates import Masks
 from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
@@ -36,58 +36,54 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PromptOptions:
-    """A template, the rows, and how they are asked."""
+    """A template, the rows to label, and how to prompt the model."""
 
     template: Path
     """file with the template, such as configs/prompts/polarity.yaml"""
     input: Path
     """rows to label: lines of JSON, or a .tsv with a header"""
     train: Path | None = None
-    """labelled rows of which demonstrations are taken, and the majority"""
+    """labeled rows for demonstrations and for the majority baseline"""
     shots: Annotated[int, Field(ge=0, le=1024)] | None = None
-    """demonstrations before a row; default: those of the template"""
+    """demonstrations per row; default: the template's"""
     shot_selection: Selection | None = None
-    """random, balanced or fixed; default: that of the template"""
-    score: Normalise = "sum"
-    """score of a word: sum of log-probabilities, mean (of its tokens), per_byte, or pmi (less that without content)"""
+    """random, balanced or fixed; default: the template's"""
+    score: Normalization = "sum"
+    """score of a word: sum of log-probabilities, mean over its tokens, per_byte, or pmi (minus that without content)"""
     mode: Mode | None = None
     """cloze, causal or answer; default: the first that the training prepared"""
     masks: Masks = "left_to_right"
-    """cloze: words of several tokens are predicted left_to_right, or independent of each other"""
+    """cloze: words of several tokens are predicted left_to_right, or independently"""
     window: Annotated[int, Field(ge=2)] | None = None
-    """tokens of a row at most; default: all that the model reads"""
+    """maximum tokens per row; default: all that the model reads"""
     batch_tokens: Annotated[int, Field(ge=1)] = 2048
-    """places of a batch; it changes nothing but the time"""
+    """maximum positions per batch; affects only the speed"""
     seed: Annotated[int, Field(ge=0)] = 0
-    """of the demonstrations"""
+    """seed of the demonstrations"""
     step: Annotated[int, Field(ge=1)] | None = None
     """step of the checkpoint; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
     predictions: Path | None = None
-    """file for a line of JSON for each row: its prediction, scores and demonstrations"""
+    """file for one JSON line per row: its prediction, scores and demonstrations"""
 
 
 def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[str]]:
-    """Return the scores of a run, and a line for each row.
-
-    Raises:
-        ClozelineError: the run was not trained for the mode, a file is damaged, or words have no tokens.
-    """
+    """Return the scores of a run, and one line per row."""
     template = read_template(options.template)
     shots = template.shots if options.shots is None else options.shots
     selection = options.shot_selection or template.shot_selection
     if shots and options.train is None:
-        raise ConfigurationError(f"shots={shots}: expected train=FILE, labelled rows of which demonstrations are taken")
-    rows = read_rows(options.input, template, labelled=False)
+        raise ConfigurationError(f"shots={shots}: expected train=FILE, labeled rows to take demonstrations from")
+    rows = read_rows(options.input, template, labeled=False)
     pool = PromptRows([], rows.refused - rows.refused)
     if options.train is not None:
-        pool = read_rows(options.train, template, labelled=True)
+        pool = read_rows(options.train, template, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
     directory, _ = find_checkpoint(run, options.step)
     trained = load_trained(run, options.step)
     scorer, mode = open_scorer(run, trained, options.mode, options.masks, options.batch_tokens)
-    window = _window(trained, options.window)
+    window = _window_size(trained, options.window)
     answered = answer_rows(rows.rows, template, demonstrations.of, scorer, window, options.score)
     scores = {
         "task": options.template.stem,
@@ -109,14 +105,13 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     return scores, [*prediction_lines(answered, [*template.labels])]
 
 
-def _window(trained: TrainedModel, wanted: int | None) -> int:
-    """Return the tokens that a row may have."""
+def _window_size(trained: TrainedModel, requested: int | None) -> int:
     limit = trained.model.position_limit
-    if wanted is None:
+    if requested is None:
         return trained.max_length
-    if limit is not None and wanted > limit:
-        raise ConfigurationError(f"window={wanted}: the position table has room for {limit} tokens")
-    return wanted
+    if limit is not None and requested > limit:
+        raise ConfigurationError(f"window={requested}: the position table has room for {limit} tokens")
+    return requested
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = settings_of(PromptOptions, options.overrides)
         scores, lines = prompt_run(options.run, chosen)
         _write(chosen.predictions, "".join(f"{line}\n" for line in lines))
-        _write(chosen.output, text_of(scores))
-        sys.stdout.write(text_of(scores) if options.json else "".join(f"{line}\n" for line in prompt_lines(scores)))
+        _write(chosen.output, to_json(scores))
+        sys.stdout.write(to_json(scores) if options.json else "".join(f"{line}\n" for line in prompt_lines(scores)))
         return 0
 
     return run_tool(parser, arguments, action)

@@ -85,9 +85,9 @@ def _describe_visit(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
         **stored_at(shards, row.block, row.row),
         "epoch": visit.epoch,
         "lane": visit.lane,
-        "samples": (samples := feed.begin(visit)),
+        "samples": (samples := feed.batch_start(visit)),
         "step": feed.step(samples),
-        "place": feed.place(visit),
+        "place": feed.index_in_batch(visit),
     }
     if feed.taken is not None:
         facts["state"] = feed.state(samples)

@@ -1,7 +1,7 @@
 """Crawl a site politely into a WARC file: `clozeline crawl-site URL... --output FILE.warc.gz`.
 
-It stays on the sites it starts from, obeys robots.txt, asks for one page at a time and waits between requests.
-Interrupted in any way it continues when the same command is given again; a finished file is left alone.
+It stays on the sites it starts from, obeys robots.txt, requests one page at a time and waits between requests. Repeat
+the command to resume an interrupted crawl; a finished file is never changed.
 """
 
 from __future__ import annotations
@@ -22,27 +22,22 @@ STOPPED: Final = 75
 
 
 def crawl_to_file(settings: CrawlSettings, output: Path, report: Callable[[str], None]) -> Tally | None:
-    """Run or continue a crawl into `output`; return None if the finished file exists already.
-
-    Raises:
-        ConfigurationError: `output` does not end in `.warc.gz`, or holds a crawl with other settings.
-        StorageError: the site does not answer, or the disk is full.
-    """
+    """Run or resume a crawl into `output`; return None if the finished file exists already."""
     if not output.name.endswith(".warc.gz"):
         raise ConfigurationError(f"--output: expected a name ending in .warc.gz, got {output}")
-    wanted = settings.recorded()
+    recorded = settings.recorded()
     if output.exists():
-        if archive_settings(output) != wanted:
+        if archive_settings(output) != recorded:
             raise ConfigurationError(f"{output}: holds a crawl with other settings; choose another --output")
         return None
-    with Archive(output, wanted) as archive:
+    with Archive(output, recorded) as archive:
         if len(archive):
             report(f"continuing: {len(archive)} addresses are in {archive.partial}")
         if archive.cut:
             report(f"cut {archive.cut} bytes of an unfinished exchange")
         tally = Crawl(settings, archive, report=report).run()
         if not tally.pages:
-            raise StorageError(f"no page could be kept: {tally.line()}; remove {archive.partial} to begin again")
+            raise StorageError(f"no page could be kept: {tally.line()}; remove {archive.partial} to start again")
         archive.publish()
     return tally
 
@@ -80,7 +75,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code (0 done, 64 wrong use, 74 site or disk, 75 stopped, can be continued)."""
+    """Run the command; return its exit code (0 done, 64 wrong usage, 74 site or disk, 75 stopped, can be resumed)."""
     try:
         settings, output = _parse(arguments)
         with stopping_at_signals():
@@ -89,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"crawl_site: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("crawl_site: stopped; the same command continues", file=sys.stderr)
+        print("crawl_site: stopped; the same command resumes", file=sys.stderr)
         return STOPPED
     print(f"{output}: complete already" if tally is None else f"{output}: {tally.line()}")
     return 0

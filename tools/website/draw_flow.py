@@ -1,6 +1,6 @@
-"""Draw the flow of the data: `clozeline draw-flow [--output FILE]`.
+"""Draw the data flow: `clozeline draw-flow [--output FILE]`.
 
-Stages, their order, what each does and which algorithms it chooses from are read from the code. `make docs` writes
+Reads the stages, their order, what each does and which algorithms it offers from the code. `make docs` writes
 docs/pictures/flow.svg.
 """
 
@@ -24,7 +24,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _WIDTH, _INDENT, _GAP, _MARGIN = 840, 150, 20, 30
 _LINE: Final = 17
 _CHARACTERS: Final = 92
-"""Characters of a line in a box; the font is monospaced."""
+"""Characters per line in a box; the font is monospaced."""
 _STYLE: Final = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330}
 .name{font-weight:700;font-size:14px}.title{text-anchor:end}.muted{fill:#566070}.frame{fill:#f6f8fa;stroke:#d9dfe7}
@@ -35,7 +35,7 @@ text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330
 
 
 class Box(NamedTuple):
-    """A step of the flow: its name, a clause about it, and the folders whose algorithms it chooses from."""
+    """A step of the flow: its name, a short description, and the folders of its algorithms."""
 
     name: str
     does: str
@@ -48,8 +48,11 @@ class Box(NamedTuple):
 
 
 def draw() -> str:
-    """Return the picture as SVG: a frame for each command, its steps from top to bottom."""
-    frames = {"python -m pipeline --config RECIPE": _stages(), "deepspeed train/main.py --config FILE": _training()}
+    """Return the picture as SVG: a frame per command, its steps from top to bottom."""
+    frames = {
+        "python -m pipeline --config RECIPE": _stage_boxes(),
+        "deepspeed train/main.py --config FILE": _training_boxes(),
+    }
     parts: list[str] = []
     top, arrow_from = _MARGIN // 2, 0
     for title, boxes in frames.items():
@@ -57,13 +60,13 @@ def draw() -> str:
         steps: list[str] = []
         for box in boxes:
             if arrow_from:
-                steps += _arrow(arrow_from, y)
+                steps += _draw_arrow(arrow_from, y)
             arrow_from = y + 16 + _LINE * max(1, len(box.lines()))
             steps += _draw_box(box, y, arrow_from - y)
             y = arrow_from + _GAP
         height = arrow_from + 14 - top
         frame = f'x="{_MARGIN - 14}" y="{top}" width="{_WIDTH + 28}" height="{height}" rx="8"'
-        parts += [f'<rect class="frame" {frame}/>', _text(_MARGIN + _WIDTH, top + 22, "name title", title), *steps]
+        parts += [f'<rect class="frame" {frame}/>', _draw_text(_MARGIN + _WIDTH, top + 22, "name title", title), *steps]
         top += height + _MARGIN // 2
     # the arrow between the commands crosses the border of a frame: frames are drawn first
     parts.sort(key=lambda part: "frame" not in part)
@@ -77,24 +80,24 @@ def draw() -> str:
 
 def _draw_box(box: Box, y: int, height: int) -> Iterator[str]:
     yield f'<rect class="box" x="{_MARGIN}" y="{y}" width="{_WIDTH}" height="{height}" rx="6"/>'
-    yield _text(_MARGIN + 10, y + 21, "name", box.name)
+    yield _draw_text(_MARGIN + 10, y + 21, "name", box.name)
     for number, (kind, line) in enumerate(box.lines()):
-        yield _text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
+        yield _draw_text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
 
 
-def _arrow(start: int, end: int) -> Iterator[str]:
+def _draw_arrow(start: int, end: int) -> Iterator[str]:
     x = _MARGIN + 40
     yield f'<path class="arrow" d="M{x} {start}V{end - 8}"/>'
     yield f'<path class="head" d="M{x} {end}l-5 -9h10z"/>'
 
 
-def _text(x: int, y: int, kind: str, text: str) -> str:
+def _draw_text(x: int, y: int, kind: str, text: str) -> str:
     style = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}"{style}>{escape(text)}</text>'
 
 
-def _stages() -> list[Box]:
-    """Return a box for each stage: the first clause of its docstring, and the registries that it chooses from.
+def _stage_boxes() -> list[Box]:
+    """Return a box per stage: the first clause of its docstring, and its registries.
 
     A registry belongs to the first stage whose `stage.py` names it, else to the last stage that names it at all.
     """
@@ -102,39 +105,39 @@ def _stages() -> list[Box]:
     owners: dict[str, str] = {}
     for name, stage in files.items():
         for file in sorted(stage.parent.glob("*.py")):
-            owners |= dict.fromkeys(_registries(file), name)
+            owners |= dict.fromkeys(_registries_named_in(file), name)
     for name, stage in reversed(files.items()):
-        owners |= dict.fromkeys(_registries(stage), name)
+        owners |= dict.fromkeys(_registries_named_in(stage), name)
     return [
-        Box(name, _clause(stage), [registry for registry in sorted(owners) if owners[registry] == name])
+        Box(name, _first_clause(stage), [registry for registry in sorted(owners) if owners[registry] == name])
         for name, stage in files.items()
     ]
 
 
-def _training() -> list[Box]:
+def _training_boxes() -> list[Box]:
     train, model = _ROOT / "train", _ROOT / "model"
     return [
-        Box("stream", _clause(train / "data" / "stream" / "stream.py")),
-        Box("model", _clause(model / "build.py"), _registries_in(model)),
-        Box("loop", _clause(train / "loop.py"), _registries_in(train)),
+        Box("stream", _first_clause(train / "data" / "stream" / "stream.py")),
+        Box("model", _first_clause(model / "build.py"), _registries_in(model)),
+        Box("loop", _first_clause(train / "loop.py"), _registries_in(train)),
     ]
 
 
-def _clause(path: Path) -> str:
-    """Return what a docstring says up to its first pause, without the name in front."""
+def _first_clause(path: Path) -> str:
+    """Return the first clause of a docstring, without the name in front."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     sentence = re.sub(r"^[\w ]+: ", "", text.partition("\n\n")[0].replace("\n", " "))
     return re.split(r"[;.]( |$)", sentence)[0].replace("`", "")
 
 
-def _registries(file: Path) -> set[str]:
-    """Return the registries of the pipeline that a file names."""
+def _registries_named_in(file: Path) -> set[str]:
+    """Return the pipeline registries that a file names."""
     packages = re.findall(r"clozeline\.pipeline\.([\w.]+)", file.read_text(encoding="utf-8"))
     return set(_registries_in(_ROOT / "pipeline")) & {package.replace(".", "/") for package in packages}
 
 
 def _registries_in(package: Path) -> list[str]:
-    """Return the folders of algorithms to choose from, below a package: only these hold `_private.py` bases."""
+    """Return the folders of algorithms in a package: only these have `_private.py` base modules."""
     return sorted({str(base.parent.relative_to(package)) for base in package.rglob("_[!_]*.py")})
 
 

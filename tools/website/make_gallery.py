@@ -1,6 +1,6 @@
 """Write docs/objectives.md: `clozeline make-gallery [--output FILE]`.
 
-Every objective of the registry with examples, features and options. Run it after a change of an objective.
+Covers every objective of the registry, with examples, features and options. Run it after changing an objective.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clozeline.tools.website.gallery.page import gallery
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
-"""In the repository its page, else a file in the working directory."""
+"""The page in the repository, else a file in the working directory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,8 @@
 """Serve Python's own reference as a site to crawl: `clozeline serve-pydoc --port 8475`.
 
-The site, on the loopback interface, has the pages that pydoc makes of the standard library's modules, and the topics of
-the language reference. A page is made at its first request, and kept. `--write DIR` writes all of them instead, the
-same bytes in every process of one Python.
+Serves, on the loopback interface, pydoc's pages of the standard library's modules and the topics of the language
+reference. Pages are made on first request and cached. `--write DIR` writes all of them instead, byte-identical for
+every process of one Python.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ DENIED: Final = frozenset(
     }
 )
 DENIED_PARTS: Final = frozenset({"__main__", "test", "tests"})
-_PASSING: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
-"""Parts of a page that differ from process to process, or tell where Python is installed."""
-_OF_THIS_PROCESS: Final = frozenset({"sys", "site"})
-"""Modules whose pages are about the process and its folders."""
-_making = threading.Lock()
+_VOLATILE: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
+"""Parts of a page that differ between processes, or reveal where Python is installed."""
+_PROCESS_MODULES: Final = frozenset({"sys", "site"})
+"""Modules whose pages describe the process and its folders."""
+_render_lock = threading.Lock()
 
 
 @functools.cache
 def module_names() -> tuple[str, ...]:
-    """Return the standard modules and submodules with a page, sorted; found by their files, without imports."""
+    """Return the sorted standard modules and submodules with a page, found by their files without imports."""
     names: list[str] = []
     for name in sorted(sys.stdlib_module_names - DENIED):
         spec = None if name.startswith("__") else importlib.util.find_spec(name)
         if spec is not None:
-            names += [name, *_submodules(name, list(spec.submodule_search_locations or ()))]
+            names += [name, *_list_submodules(name, list(spec.submodule_search_locations or ()))]
     return tuple(names)
 
 
-def _submodules(package: str, folders: list[str]) -> list[str]:
+def _list_submodules(package: str, folders: list[str]) -> list[str]:
     names: list[str] = []
     for module in pkgutil.iter_modules(folders):
         if module.name not in DENIED_PARTS:
             full = f"{package}.{module.name}"
             names.append(full)
             if module.ispkg:
-                names += _submodules(full, [str(Path(folder) / module.name) for folder in folders])
+                names += _list_submodules(full, [str(Path(folder) / module.name) for folder in folders])
     return names
 
 
@@ -81,14 +81,14 @@ def _submodules(package: str, folders: list[str]) -> list[str]:
 def render(path: str) -> str | None:
     """Return the HTML page at a path (`/`, `/NAME.html`, `/topics/NAME.html`), or None if there is none."""
     if path in ("/", "/index.html"):
-        return pydoc.html.page("Python reference", _index())
+        return pydoc.html.page("Python reference", _render_index())
     name = path.removeprefix("/").removesuffix(".html")
     if name.startswith("topics/"):
-        return _topic(name.removeprefix("topics/"))
-    return _module(name) if path.endswith(".html") and name in module_names() else None
+        return _render_topic(name.removeprefix("topics/"))
+    return _render_module(name) if path.endswith(".html") and name in module_names() else None
 
 
-def _index() -> str:
+def _render_index() -> str:
     modules = "\n".join(f'<li><a href="/{name}.html">{name}</a></li>' for name in module_names())
     subjects = "\n".join(
         f'<li><a href="/topics/{html.escape(name)}.html">{html.escape(name)}</a></li>' for name in sorted(topics)
@@ -96,7 +96,7 @@ def _index() -> str:
     return f"<h1>Topics</h1>\n<ul>\n{subjects}\n</ul>\n<h1>Modules</h1>\n<ul>\n{modules}\n</ul>\n"
 
 
-def _topic(name: str) -> str | None:
+def _render_topic(name: str) -> str | None:
     text = topics.get(name)
     if text is None:
         return None
@@ -104,8 +104,8 @@ def _topic(name: str) -> str | None:
     return pydoc.html.page(name, f"<h1>{html.escape(name)}</h1>\n{paragraphs}")
 
 
-def _module(name: str) -> str | None:
-    """Return the page that pydoc makes, or None for a module of another system; what an import prints is dropped."""
+def _render_module(name: str) -> str | None:
+    """Return pydoc's page, or None for a module of another system; output of the import is dropped."""
     silence = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
         warnings.simplefilter("ignore")
@@ -118,10 +118,10 @@ def _module(name: str) -> str | None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """A handler of requests for pages; pydoc is not safe in threads, so pages are made one at a time."""
+    """Serves pages; pydoc is not thread-safe, so pages are made one at a time."""
 
     def do_GET(self) -> None:
-        with _making:
+        with _render_lock:
             page = render(self.path)
         status = HTTPStatus.OK if page is not None else HTTPStatus.NOT_FOUND
         body = (page or "<p>There is no such page.</p>").encode("utf-8", errors="replace")
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serve(port: int = 0) -> Iterator[str]:
-    """Serve in the background while the block runs; yield the site's address. Port 0 means any free port."""
+    """Serve in the background while the block runs; yield the site's URL. Port 0 means any free port."""
     server = ThreadingHTTPServer((HOST, port), _Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="pydoc site", daemon=True)
     thread.start()
@@ -151,19 +151,14 @@ def serve(port: int = 0) -> Iterator[str]:
 
 
 def write_pages(folder: Path) -> None:
-    """Write the pages as HTML files, without the index and without what is of this process and its folders.
-
-    Raises:
-        ConfigurationError: hashes are random, and with them the order of the sets that some pages show.
-        StorageError: the folder cannot be written.
-    """
+    """Write the pages as HTML files, without the index and pages about this process and its folders."""
     if sys.flags.hash_randomization:
         raise ConfigurationError("--write: expected PYTHONHASHSEED=0 in the environment, since pages show sets")
-    modules = [name for name in module_names() if name not in _OF_THIS_PROCESS]
+    modules = [name for name in module_names() if name not in _PROCESS_MODULES]
     for name in [*(f"topics/{name}" for name in sorted(topics)), *modules]:
         if (page := render(f"/{name}.html")) is not None:
             with publish(folder / f"{name}.html") as temporary:
-                temporary.write_text(_PASSING.sub("", page), encoding="utf-8", errors="replace")
+                temporary.write_text(_VOLATILE.sub("", page), encoding="utf-8", errors="replace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,7 +31,7 @@ def test_the_table_says_how_many_seeds_a_verdict_has(seeds: int, said: str, word
         ]
         for name, loss in (("plain", 3.0), ("mixed", 3.5))
     }
-    first, *_, last = tool._table(study, runs)
+    first, *_, last = tool._table_lines(study, runs)
     assert first.endswith(f"{said}; nats on held-out rows")
     assert last.startswith("masked: plain below mixed by +0.5")
     assert last.endswith(f": {word}. said by nobody")

@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs.extract_features import main as extract
 from clozeline.tools.runs.inference.feature_files import Features, open_features
-from clozeline.tools.runs.neighbors import NeighbourOptions, main, neighbours
+from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors, main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
@@ -28,15 +28,15 @@ def features() -> Features:
 
 
 def test_neighbours_are_those_of_other_texts_by_cosine() -> None:
-    found = neighbours(features(), NeighbourOptions(query=0))
+    found = find_neighbors(features(), NeighborOptions(query=0))
     assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
     cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
     assert [one["cosine"] for one in found] == pytest.approx(cosines)
     assert found[0] == {"row": 1, "uid": "b", "position": 1, "text": "play", "cosine": pytest.approx(cosines[0])}
-    assert [one["row"] for one in neighbours(features(), NeighbourOptions(query=0, same=True))] == [1, 5, 6]
-    assert [one["row"] for one in neighbours(features(), NeighbourOptions(query=0, top=2))] == [1, 4]
+    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, same=True))] == [1, 5, 6]
+    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, top=2))] == [1, 4]
     with pytest.raises(ConfigurationError, match="query: expected the number of a row below 7, got 7"):
-        neighbours(features(), NeighbourOptions(query=7))
+        find_neighbors(features(), NeighborOptions(query=7))
 
 
 MUSIC = ("guitar", "piano", "violin", "flute", "drum", "harp")
@@ -95,7 +95,7 @@ def alike(folder: Path, words: list[str], output: Path) -> tuple[float, Features
     assert len(rows) == 12
     right = 0
     for number, row in enumerate(rows):
-        (best,) = neighbours(found, NeighbourOptions(query=row, top=1, same=True))
+        (best,) = find_neighbors(found, NeighborOptions(query=row, top=1, same=True))
         right += (rows.index(best["row"]) < 6) == (number < 6)
     return right / 12, found
 
@@ -112,7 +112,7 @@ def test_two_senses_of_a_word_fall_apart(
     assert untrained < 0.8
     _, static = alike(folder, [str(folder / "run200"), f"input={shown}", "layer=table"], tmp_path / "table")
     row = static.texts.index("play")
-    nearest = neighbours(static, NeighbourOptions(query=row, same=True))
+    nearest = find_neighbors(static, NeighborOptions(query=row, same=True))
     assert [one["cosine"] for one in nearest] == pytest.approx([1.0] * 10)
     row = found.texts.index("play")
     capsys.readouterr()

@@ -117,7 +117,7 @@ def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets)
     from clozeline.pipeline.corrupt.objectives import build_objective
     from clozeline.pipeline.corrupt.preview.pieces import Pieces
     from clozeline.pipeline.rows import Row
-    from clozeline.tools.shards.inspect_shard import _restored
+    from clozeline.tools.shards.inspect_shard import _restore
 
     manifest, _ = example_sets(shard_sets)["bart"]
     facts = open_shards(manifest).manifest.objective
@@ -127,7 +127,7 @@ def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets)
     wrong = Row(row.fixed, {**row.columns, "target_ids": target})
     show = Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), 100)
     objective = build_objective({"name": facts.name, **facts.options}, show.vocabulary, facts.label)
-    (sheet,) = _restored(facts, wrong, show)
+    (sheet,) = _restore(facts, wrong, show)
     assert isinstance(sheet, Sheet)
     with pytest.raises(ValueError) as error:
         objective.uncorrupt(wrong)

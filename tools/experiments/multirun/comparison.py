@@ -1,4 +1,4 @@
-"""Compare two groups of runs: mean and deviation over seeds, the interval and the p-value of their difference."""
+"""Compare two groups of runs: mean and deviation over seeds, confidence interval and p-value of their difference."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ScoredRun:
     """Predictions of one run for the rows of a split.
 
     Args:
-        scores: of the run, as `clozeline evaluate` prints them.
-        facts: of the task.
-        answers: of the set, [n].
-        predicted: of the model, [n].
-        units: metrics as numbers of sentences, questions or texts, [units, numbers], of rows that have no one answer.
+        scores: scores of the run, as `clozeline evaluate` prints them.
+        facts: the task.
+        answers: answers of the set, [n].
+        predicted: predictions of the model, [n].
+        units: counts per sentence, question or text, [units, counts], for rows without a single answer.
     """
 
     scores: dict[str, Any]
@@ -38,11 +38,11 @@ class ScoredRun:
 
     @property
     def rows(self) -> int:
-        """Rows, or sentences, questions, texts, that are drawn."""
-        return len(self.answers) or max((len(one) for one in self.units.values()), default=0)
+        """Number of rows, sentences, questions or texts to resample."""
+        return len(self.answers) or max((len(unit_counts) for unit_counts in self.units.values()), default=0)
 
     def value(self, metric: str, rows: NDArray[Any]) -> float:
-        """Return a metric of some rows, which may be there several times."""
+        """Return a metric of some rows, with repetitions."""
         if metric in self.units:
             return value_of(metric, self.units[metric][rows].sum(axis=0))
         return score(self.facts, self.answers[rows], self.predicted[rows])[metric]
@@ -50,15 +50,15 @@ class ScoredRun:
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of a metric over one group of runs less that over another, on the same rows.
+    """The mean of a metric over one group of runs minus that over another, on the same rows.
 
     Args:
         difference: of the means.
-        low: lower end of the interval of 95 %.
-        high: upper end of the interval of 95 %.
+        low: lower end of the 95 % confidence interval.
+        high: upper end of the 95 % confidence interval.
         error: standard error of the difference.
-        p: one-sided p-value: the probability of at least this difference where there is none.
-        seeds: runs of the smaller group; with one, the interval and the p-value know the chance of the rows alone.
+        p: one-sided p-value: probability of at least this difference under the null hypothesis.
+        seeds: runs of the smaller group; with one, interval and p-value reflect only the variance over rows.
     """
 
     difference: float
@@ -70,18 +70,18 @@ class Difference:
 
     @property
     def word(self) -> str:
-        """`held` with an interval above 0, `not held` below it, else `undecided`; one seed is said with the word."""
+        """`held` for an interval above 0, `not held` below 0, else `undecided`; mentions a single seed."""
         word = "held" if self.low > 0 else "not held" if self.high < 0 else "undecided"
         return word if self.seeds > 1 else f"{word} over rows, one seed"
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and the deviation of a sample (n - 1); of one value there is no deviation."""
+    """Return mean and sample standard deviation (n - 1), None for a single value."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def mean_text(values: Sequence[float], digits: int) -> str:
-    """Return `mean ± deviation`; of one value the mean alone."""
+    """Return `mean ± deviation`, or just the mean of a single value."""
     mean, deviation = mean_and_deviation(values)
     return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
 
@@ -89,33 +89,33 @@ def mean_text(values: Sequence[float], digits: int) -> str:
 def difference_of(
     first: Sequence[float], second: Sequence[float], resampled: NDArray[np.float64], rows: int
 ) -> Difference:
-    """Compare the means of two groups of runs, by the chance of the rows and of the seeds together.
+    """Compare the means of two groups of runs, considering the variance over rows and over seeds together.
 
     The variance of the difference has two parts: that over resamples of the rows, which all runs share, and that of the
-    mean over the seeds of each group (Welch 1947), which is what a bootstrap that also draws k - 1 of k seeds has
-    (Rao and Wu 1988). Degrees of freedom are those of Satterthwaite: percentiles of a few seeds would be too narrow. As
-    many rows would lend degrees of freedom to few seeds of unequal spread, the interval is never narrower, and the
-    p-value never smaller, than Welch's of the seeds alone. Seeds are not paired: equal seeds share at most the first
-    weights and the order of the rows.
+    mean over the seeds of each group (Welch 1947), which equals a bootstrap that also draws k - 1 of k seeds (Rao and
+    Wu 1988). Degrees of freedom follow Satterthwaite: percentiles of a few seeds would be too narrow. As many rows
+    would lend degrees of freedom to few seeds of unequal spread, the interval is never narrower, and the p-value never
+    smaller, than Welch's over the seeds alone. Seeds are not paired: equal seeds share at most the initial weights and
+    the order of the rows.
 
     Args:
         first: metric of each run of one group, over all rows.
         second: that of the other group.
         resampled: differences of the means on resampled rows.
-        rows: number of rows, or of other units, that were drawn.
+        rows: number of resampled rows, or other units.
     """
-    of_rows, of_seeds = [(float(np.var(resampled)), rows - 1)], []
+    row_variance, seed_variances = [(float(np.var(resampled)), rows - 1)], []
     seeds = min(len(first), len(second))
     if seeds > 1:
-        of_seeds = [(float(np.var(group, ddof=1)) / len(group), len(group) - 1) for group in (first, second)]
+        seed_variances = [(float(np.var(group, ddof=1)) / len(group), len(group) - 1) for group in (first, second)]
     difference = float(np.mean(first) - np.mean(second))
-    together, alone = _spread(difference, of_rows + of_seeds), _spread(difference, of_seeds)
-    reach, p = max(together.reach, alone.reach), max(together.p, alone.p)
-    return Difference(difference, difference - reach, difference + reach, together.error, p, seeds)
+    total, seeds_only = _spread(difference, row_variance + seed_variances), _spread(difference, seed_variances)
+    half_width, p = max(total.reach, seeds_only.reach), max(total.p, seeds_only.p)
+    return Difference(difference, difference - half_width, difference + half_width, total.error, p, seeds)
 
 
 class _Spread(NamedTuple):
-    """Standard error of a difference, half of its interval of 95 %, and the one-sided p-value."""
+    """Standard error of a difference, half its 95 % confidence interval, and the one-sided p-value."""
 
     error: float
     reach: float
@@ -128,36 +128,29 @@ def _spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
     if variance == 0:
         return _Spread(0.0, 0.0, float(difference == 0))
     error = math.sqrt(variance)
-    freedom = variance**2 / sum(part**2 / of_part for part, of_part in parts if part)
-    reach, p = stats.t.ppf(0.975, freedom) * error, stats.t.sf(abs(difference) / error, freedom)
-    return _Spread(error, float(reach), float(p))
+    degrees = variance**2 / sum(part**2 / part_degrees for part, part_degrees in parts if part)
+    half_width, p = stats.t.ppf(0.975, degrees) * error, stats.t.sf(abs(difference) / error, degrees)
+    return _Spread(error, float(half_width), float(p))
 
 
 def compare_runs(
     first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Compare two groups of runs on the same rows, which are drawn with replacement (Koehn 2004, W04-3250).
-
-    Args:
-        first: runs of one group.
-        second: runs of the other.
-        metric: of the task.
-        resamples: number of draws of all rows.
-        seed: of the draws.
+    """Compare two groups of runs by bootstrap over the same rows (Koehn 2004, W04-3250).
 
     Raises:
-        ConfigurationError: the groups were not scored on one set.
+        ConfigurationError: the groups were not scored on the same set.
     """
     sets = {run.scores["set"] for run in (*first, *second)}
     if len(sets) > 1:
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
     rows = first[0].rows
     draws = np.random.Generator(np.random.Philox(key=hash64("bootstrap", seed)))
-    gaps = [_gap(first, second, metric, draws.integers(0, rows, rows)) for _ in range(resamples)]
+    gaps = [_mean_difference(first, second, metric, draws.integers(0, rows, rows)) for _ in range(resamples)]
     values = [[run.value(metric, np.arange(rows)) for run in group] for group in (first, second)]
     return difference_of(values[0], values[1], np.array(gaps), rows)
 
 
-def _gap(first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, rows: NDArray[Any]) -> float:
+def _mean_difference(first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, rows: NDArray[Any]) -> float:
     means = [np.mean([run.value(metric, rows) for run in group]) for group in (first, second)]
     return float(means[0] - means[1])

@@ -1,4 +1,4 @@
-"""The steps that the demos share: crawl Python's documentation, train on two processes, read the held-out loss."""
+"""Steps that the demos share: crawl Python's documentation, train on two processes, read the held-out loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clozeline.train.logs.json_lines import read_lines
 
 @contextlib.contextmanager
 def _serve_pages(port: int) -> Iterator[None]:
-    """Run the documentation server as a process of its own while the block runs."""
+    """Run the documentation server in its own process while the block runs."""
     command = ["clozeline", "serve-pydoc", "--port", str(port)]
     print(f"\n$ {shlex.join(command)} &", flush=True)
     program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
@@ -41,26 +41,21 @@ def _serve_pages(port: int) -> Iterator[None]:
 
 
 def crawl(folder: Path, pages: int) -> float:
-    """Crawl, unless that is done; the port is kept, so that an interrupted crawl continues with the same addresses."""
-    output, remembered = folder / "pydoc.warc.gz", folder / "port"
-    if not remembered.exists():
-        with publish(remembered) as temporary:
+    """Crawl, if needed; the port is stored, so that an interrupted crawl resumes with the same URLs."""
+    output, port_file = folder / "pydoc.warc.gz", folder / "port"
+    if not port_file.exists():
+        with publish(port_file) as temporary:
             temporary.write_text(f"{free_port()}\n", encoding="utf-8")
-    port = int(remembered.read_text(encoding="utf-8"))
+    port = int(port_file.read_text(encoding="utf-8"))
     with contextlib.nullcontext() if output.exists() else _serve_pages(port):
         words = [f"http://127.0.0.1:{port}/", "--output", str(output), "--pages", str(pages), "--delay", "0"]
         return run_step("clozeline", "crawl-site", *words)
 
 
 def train(output: Path, shards: Path, configuration: str, *overrides: str, steps: int | None = None) -> float:
-    """Train on the set `masked_lm` of an output of the pipeline, on two processes with ZeRO 2; return the seconds.
+    """Train on the set `masked_lm` of a pipeline output, on two processes with ZeRO 2; return the seconds.
 
-    Args:
-        output: run directory.
-        shards: output folder of the pipeline.
-        configuration: file of the training.
-        overrides: `key=value`.
-        steps: their number, of which a tenth are the warm-up; None: as configured.
+    `steps` replaces the configured number, with a tenth of it as warmup.
     """
     manifest = shards / "corrupt" / "masked_lm" / "train" / "manifest.json"
     words = [f"data.shards={manifest}", f"output={output}", "zero.stage=2", *overrides]
@@ -70,11 +65,7 @@ def train(output: Path, shards: Path, configuration: str, *overrides: str, steps
 
 
 def heldout_result(run: Path) -> dict[str, Any]:
-    """Return the last held-out evaluation in a run's metrics.
-
-    Raises:
-        StorageError: there is none.
-    """
+    """Return the last held-out evaluation in a run's metrics; StorageError if there is none."""
     evaluated = [record["heldout"] for record in read_lines(run / "metrics.jsonl") if record.get("heldout")]
     if not evaluated:
         raise StorageError(f"{run / 'metrics.jsonl'}: no held-out evaluation; remove {run} and train again")
@@ -87,12 +78,12 @@ def run_chain(
     chain: Callable[[Path, int, int | None], None],
     arguments: Sequence[str] | None,
 ) -> int:
-    """Run a chain as a command; return the exit code of the step that failed, or 0.
+    """Run a chain of steps as a command; return the exit code of the step that failed, or 0.
 
     Args:
-        name: of the chain; its default folder is `runs/NAME`.
+        name: name of the chain; its default folder is `runs/NAME`.
         description: docstring of the command, whose first line `--help` shows.
-        chain: called with the output folder, the number of pages to crawl, and the training steps if given.
+        chain: called with the output folder, the maximum number of pages, and the training steps if given.
         arguments: words of the command line; None: those of the process.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
@@ -110,6 +101,6 @@ def run_chain(
         print(f"{name}: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"{name}: stopped; the same command continues", file=sys.stderr)
+        print(f"{name}: stopped; the same command resumes", file=sys.stderr)
         return 75
     return 0

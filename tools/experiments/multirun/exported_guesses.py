@@ -1,4 +1,4 @@
-"""The export of a run, and transformers' guesses for masks beside those of the run itself."""
+"""Export a run, and compare the masks that transformers fills in with those of the run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from clozeline.errors import IntegrityError
 from clozeline.tools.experiments.multirun.runner import run_step
 
 _CLOSE: Final = 1e-4
-"""Largest difference of two probabilities."""
+"""maximum difference of two probabilities"""
 
 
 def export_run(run: Path, exported: Path) -> float:
-    """Export the newest checkpoint of a run, unless that is done; return the seconds.
-
-    Args:
-        run: training run.
-        exported: folder for transformers; one of an earlier checkpoint is replaced.
-    """
+    """Export the newest checkpoint of a run, if needed, replacing an older export; return the seconds."""
     config = exported / "config.json"
     if config.exists() and config.stat().st_mtime >= (run / "checkpoints" / "latest").stat().st_mtime:
         return 0.0
@@ -30,28 +25,19 @@ def export_run(run: Path, exported: Path) -> float:
     return run_step("clozeline", "export-model", run, exported)
 
 
-def compared(run: Path, exported: Path, texts: Sequence[str]) -> str:
-    """Compare both sets of guesses where transformers is installed; return a line about it.
-
-    Raises:
-        IntegrityError: they differ.
-    """
+def compare_with_transformers(run: Path, exported: Path, texts: Sequence[str]) -> str:
+    """Compare both sets of predictions if transformers is installed; return a line about it."""
     if find_spec("transformers") is None:
-        return "transformers is not installed, so its guesses are not compared: pip install transformers"
+        return "transformers is not installed, so its predictions are not compared: pip install transformers"
     largest = compare_guesses(run, exported, texts)
     return f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was trained here"
 
 
 def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
-    """Return the largest difference between the run's probabilities of its guesses and those of transformers.
-
-    Args:
-        run: training run.
-        exported: folder that was made of it.
-        texts: sentences with one `<mask>`.
+    """Return the largest difference between the probabilities of the run and of transformers for sentences with a mask.
 
     Raises:
-        IntegrityError: the guesses are other tokens, or their probabilities differ by more than 1e-4.
+        IntegrityError: they predict different tokens, or probabilities differ by more than 1e-4.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
     from transformers import pipeline
@@ -67,18 +53,18 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     for text in texts:
         ours = guesses(trained, *masked_text(trained, text), 5)
         theirs = fill(text.replace("<mask>", mask), top_k=5)
-        print(f"{text}\n    ours:         {_listed((one.text, one.probability) for one in ours)}")
-        print(f"    transformers: {_listed((one['token_str'], one['score']) for one in theirs)}")
+        print(f"{text}\n    ours:         {_format_guesses((guess.text, guess.probability) for guess in ours)}")
+        print(f"    transformers: {_format_guesses((guess['token_str'], guess['score']) for guess in theirs)}")
         # its own text of a piece has WordPiece's ##
-        if [one.text for one in ours] != [trained.tokenizer.decode_part([one["token"]]) for one in theirs]:
-            raise IntegrityError(f"{exported}: transformers guesses other words for {text!r} than {run}")
+        if [guess.text for guess in ours] != [trained.tokenizer.decode_part([guess["token"]]) for guess in theirs]:
+            raise IntegrityError(f"{exported}: transformers predicts other words for {text!r} than {run}")
         largest = max(
-            largest, *(abs(one.probability - other["score"]) for one, other in zip(ours, theirs, strict=True))
+            largest, *(abs(guess.probability - their_guess["score"]) for guess, their_guess in zip(ours, theirs, strict=True))
         )
     if largest > _CLOSE:
         raise IntegrityError(f"{exported}: transformers' probabilities differ by {largest:.2g} from those of {run}")
     return largest
 
 
-def _listed(pairs: Iterable[tuple[str, float]]) -> str:
+def _format_guesses(pairs: Iterable[tuple[str, float]]) -> str:
     return "  ".join(f"{text.strip()} {probability:.4f}" for text, probability in pairs)

@@ -1,4 +1,4 @@
-"""Score fine-tuned runs of one task with several seeds, and print tables of their scores."""
+"""Score fine-tuned runs of one task with several seeds, and print tables of the scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish
 from clozeline.sealed_json import seal, unseal
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.predictions import predict, set_rows
-from clozeline.tools.runs.evaluation.scores import notes_of, scored_of, scores_of, share_of, unit_of
+from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
+from clozeline.tools.runs.evaluation.scores import notes_of, predict_task_share, score_shares, scores_of, unit_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
 
@@ -23,17 +23,17 @@ _SCORES: Final = "scores"
 
 
 def score_run(run: Path, split: str, path: Path) -> None:
-    """Score a finished run, and write its scores with the predictions of all rows as JSON."""
+    """Score a finished run, and write the scores with the predictions of all rows as JSON."""
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
-    shares = [share_of(opened, rows)]
-    scored = scored_of(opened, rows, shares)
-    found = scored.predictions or (None if scored.units else predict(shares, rows, opened.facts))
+    shares = [predict_task_share(opened, rows)]
+    scored = score_shares(opened, rows, shares)
+    predictions = scored.predictions or (None if scored.units else collect_predictions(shares, rows, opened.facts))
     plain = {
         "scores": scores_of(opened, scored),
         "facts": opened.facts.plain(),
-        "answers": [] if found is None else found.answers.tolist(),
-        "predicted": [] if found is None else found.predicted.tolist(),
+        "answers": [] if predictions is None else predictions.answers.tolist(),
+        "predicted": [] if predictions is None else predictions.predicted.tolist(),
         "units": dict(scored.units),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,60 +42,56 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
-    """Return the file of a seed's scores; those on dev are the table's, those of further sets have folders."""
+    """Return the file of a seed's scores; those of splits other than dev are in their own folders."""
     return folder / _SCORES / ("" if split == "dev" else split) / f"seed-{seed}.json"
 
 
 def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
-    """Return the scores of all seeds of a folder on dev, and on each further set by its name.
-
-    Raises:
-        ConfigurationError: there are none, or those of a split are of several sets.
-        IntegrityError: one cannot be read.
-    """
+    """Return the scores of all seeds in a folder on dev, and on each test set by name."""
     further = sorted(path.name for path in (folder / _SCORES).glob("test_*"))
     return {"dev": read_scored(folder)} | {name.removeprefix("test_"): read_scored(folder, name) for name in further}
 
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
-    """Return the scores of all seeds of a folder on a split, by seed.
+    """Return the scores of all seeds in a folder on a split, by seed.
 
     Raises:
-        ConfigurationError: there are none, or they are of several sets.
+        ConfigurationError: there are none, or they belong to several sets.
         IntegrityError: one cannot be read.
     """
     scores = scores_path(folder, split, 0).parent
-    found = [_scored(path) for path in sorted(scores.glob("seed-*.json"))]
-    if not found:
-        raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, found none")
-    if len({one.scores["set"] for one in found}) > 1:
+    runs = [_read_score_file(path) for path in sorted(scores.glob("seed-*.json"))]
+    if not runs:
+        raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, got none")
+    if len({run.scores["set"] for run in runs}) > 1:
         raise ConfigurationError(f"{scores}: the seeds were scored on different sets; remove the old ones")
-    return sorted(found, key=lambda one: int(one.scores["seed"]))
+    return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
-def _scored(path: Path) -> ScoredRun:
+def _read_score_file(path: Path) -> ScoredRun:
     try:
         plain = unseal(parse_json(path.read_bytes()), path)
     except (OSError, ValueError) as error:
         reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
         raise IntegrityError(f"{path}: {reason}") from error
     task = TaskFacts.from_plain(plain["facts"])
-    units = {name: np.array(found) for name, found in plain.get("units", {}).items()}
+    units = {name: np.array(counts) for name, counts in plain.get("units", {}).items()}
     return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]), units)
 
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield a table of groups: mean ± deviation over seeds of each metric, and the baselines; below one is said."""
+    """Yield a table of groups: mean ± deviation over seeds of each metric, and the baselines; marks scores below
+    one."""
     for name, runs in named:
         scores = [run.scores for run in runs]
         first = scores[0]
-        seeds = ", ".join(str(one["seed"]) for one in scores)
-        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *_notes(scores)))
+        seeds = ", ".join(str(run_scores["seed"]) for run_scores in scores)
+        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *_note_lines(scores)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
         for metric in first["metrics"]:
-            mean, deviation = mean_and_deviation([one["metrics"][metric] for one in scores])
+            mean, deviation = mean_and_deviation([run_scores["metrics"][metric] for run_scores in scores])
             shown = f"{mean:.4f}" + (" (one run)" if deviation is None else f" ± {deviation:.4f}")
-            others = {baseline: found[metric] for baseline, found in first["baselines"].items()}
+            others = {baseline: baseline_scores[metric] for baseline, baseline_scores in first["baselines"].items()}
             below = [baseline for baseline, value in others.items() if mean < value]
             yield (
                 f"  {metric:<22}{shown:<20}  baselines: "
@@ -104,17 +100,18 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             )
 
 
-def _notes(scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what lessens the scores of runs; outputs that name no answer are the mean over runs."""
-    mean = {"unparsable": fmean(one["unparsable"] for one in scores)} if "unparsable" in scores[0] else {}
+def _note_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield caveats of the scores; unparsable outputs are averaged over runs."""
+    mean = {"unparsable": fmean(run_scores["unparsable"] for run_scores in scores)} if "unparsable" in scores[0] else {}
     yield from notes_of({**scores[0], **mean})
 
 
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
-    """Yield a table of folders by sets: the mean over seeds of the first metric, and how far the others are below dev.
+    """Yield a table of folders by sets: the mean over seeds of the first metric, and the gap between dev and the
+    others.
 
-    Of runs that have learnt one language, dev is that language, and the gap what is lost on the others (XTREME, arXiv
-    2003.11080). A set that a folder was not scored on is a dash.
+    For runs trained on one language, dev is that language, and the gap is the loss on the others (XTREME, arXiv
+    2003.11080). A dash marks a set that a folder was not scored on.
     """
     sets = list(dict.fromkeys(name for _, splits in named for name in splits))
     width = max(len(name) for name, _ in named)
@@ -132,21 +129,21 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield each later group against the first: difference of means, its interval of 95 %, one-sided p."""
+    """Yield each later group against the first: difference of means, 95 % interval, one-sided p."""
     (base, first), *others = named
     for name, runs in others:
         if any(not run.rows for run in (*first, *runs)):
             yield f"{name} - {base}: a score of an older version lacks its units; remove it, and score it again"
             continue
         for metric in first[0].scores["metrics"]:
-            found = compare_runs(runs, first, metric)
+            difference = compare_runs(runs, first, metric)
             yield (
-                f"{name} - {base}: {metric} {found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}], "
-                f"one-sided p {found.p:.3f} over {_unit(first[0].facts)}"
-                + (" and seeds" if found.seeds > 1 else ", one seed")
+                f"{name} - {base}: {metric} {difference.difference:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}], "
+                f"one-sided p {difference.p:.3f} over {_resampled_unit(first[0].facts)}"
+                + (" and seeds" if difference.seeds > 1 else ", one seed")
             )
 
 
-def _unit(facts: TaskFacts) -> str:
-    """Return the name of what a bootstrap draws."""
+def _resampled_unit(facts: TaskFacts) -> str:
+    """Return the name of what the bootstrap resamples."""
     return "sentences" if facts.head == "tagging" else unit_of(facts)

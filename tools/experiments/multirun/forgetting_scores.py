@@ -1,10 +1,10 @@
 """Score each task after each stage of sequential fine-tuning, and compute forgetting and backward transfer.
 
-R[i, j] is the score on task j after stage i; stage 0 is the run that training begins from. The mean of R[last, j] -
-R[learned(j), j] over earlier tasks is *backward transfer* (arXiv 1706.08840). *Forgetting* of a task is its best score
-from when it was learned until before the last stage, minus its last (arXiv 1801.10112). Scores are accuracies, of which
-more is better, or losses in nats, of which less is. Signs are turned: forgetting above 0 is always a loss of what was
-known, and backward transfer above 0 a gain.
+R[i, j] is the score on task j after stage i; stage 0 is the initial run. The mean of R[last, j] - R[learned(j), j] over
+earlier tasks is *backward transfer* (arXiv 1706.08840). *Forgetting* of a task is its best score from when it was
+learned until before the last stage, minus its last (arXiv 1801.10112). Scores are accuracies, where higher is better,
+or losses in nats, where lower is. Signs are normalized: forgetting above 0 is a loss of knowledge, backward transfer
+above 0 a gain.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Matrix: TypeAlias = Sequence[Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Figures of a matrix."""
+    """Figures of a score matrix."""
 
     forgetting: list[float]
-    """of each task that was learned before the last stage; above 0: it is worse than it was"""
+    """per task learned before the last stage; above 0: worse than before"""
     backward_transfer: float | None
-    """mean change of these tasks since they were learned; above 0: they are better. None: there are none"""
+    """mean change of these tasks since they were learned; above 0: better. None: there are none"""
     last: float
-    """score of the task that was learned last"""
+    """score of the last learned task"""
 
 
 def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> Outcome:
     """Return forgetting and backward transfer of a matrix.
 
     Args:
-        matrix: with a score for each task from the stage on at which it was learned.
+        matrix: scores of each task from the stage on at which it was learned.
         learned: stage at which each task was learned, ascending; the last is the last stage.
-        rising: whether more is better, for each task.
+        rising: per task, whether higher is better.
 
     Example (two tasks; the first is at 0.9, and at 0.7 after the second):
         >>> outcome([[0.5, 0.5], [0.9, 0.5], [0.7, 0.8]], [1, 2], [True, True])
@@ -60,55 +60,48 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
 def summary(
     matrices: Mapping[str, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
 ) -> dict[str, Any]:
-    """Return the mean and deviation over seeds of everything, by method, as plain data.
-
-    Args:
-        matrices: of each method, one a seed.
-        names: of tasks.
-        learned: stage at which each was learned.
-        rising: whether more is better.
-    """
-    found: dict[str, Any] = {}
-    for method, of_seeds in matrices.items():
-        outcomes = [outcome(matrix, learned, rising) for matrix in of_seeds]
-        old = [name for name, stage in zip(names, learned, strict=True) if stage < len(of_seeds[0]) - 1]
-        values = {f"forgetting of {name}": [one.forgetting[at] for one in outcomes] for at, name in enumerate(old)}
-        transfers = [one.backward_transfer for one in outcomes if one.backward_transfer is not None]
+    """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
+    summaries: dict[str, Any] = {}
+    for method, seed_matrices in matrices.items():
+        outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
+        old = [name for name, stage in zip(names, learned, strict=True) if stage < len(seed_matrices[0]) - 1]
+        values = {f"forgetting of {name}": [result.forgetting[index] for result in outcomes] for index, name in enumerate(old)}
+        transfers = [result.backward_transfer for result in outcomes if result.backward_transfer is not None]
         values |= {"backward transfer": transfers} if transfers else {}
-        values |= {"last task": [one.last for one in outcomes]}
+        values |= {"last task": [result.last for result in outcomes]}
         figures = {}
-        for name, of in values.items():
-            mean, deviation = mean_and_deviation(of)
-            figures[name] = {"mean": mean, "deviation": deviation, "seeds": of}
-        found[method] = {"matrices": [list(map(list, matrix)) for matrix in of_seeds], "figures": figures}
-    return found
+        for name, values_of_seeds in values.items():
+            mean, deviation = mean_and_deviation(values_of_seeds)
+            figures[name] = {"mean": mean, "deviation": deviation, "seeds": values_of_seeds}
+        summaries[method] = {"matrices": [list(map(list, matrix)) for matrix in seed_matrices], "figures": figures}
+    return summaries
 
 
 def summary_lines(
-    found: Mapping[str, Any], names: Sequence[str], stages: Sequence[str], kinds: Sequence[str]
+    summaries: Mapping[str, Any], names: Sequence[str], stages: Sequence[str], kinds: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the matrix of each method, as means over seeds, then a row of figures for each.
+    """Yield the matrix of each method, averaged over seeds, then one line of figures per method.
 
     Args:
-        found: of `summary`.
-        names: of tasks.
+        summaries: what `summary` returned.
+        names: names of the tasks.
         stages: names of the rows of a matrix.
-        kinds: what a score is, for each task: accuracy, nats.
+        kinds: metric of each task: accuracy, nats.
     """
     heads = [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True)]
-    for method, one in found.items():
-        yield f"{method}, {len(one['matrices'])} seeds"
+    for method, method_summary in summaries.items():
+        yield f"{method}, {len(method_summary['matrices'])} seeds"
         yield "  " + " ".join([f"{'':<20}", *(f"{head:>20}" for head in heads)])
         for number, stage in enumerate(stages):
             cells = []
             for task in range(len(names)):
-                scores = [matrix[number][task] for matrix in one["matrices"]]
+                scores = [matrix[number][task] for matrix in method_summary["matrices"]]
                 known = [score for score in scores if score is not None]
                 cells.append(f"{sum(known) / len(known):.4f}" if known else "-")
             yield "  " + " ".join([f"{stage:<20}", *(f"{cell:>20}" for cell in cells)])
-    for method, one in found.items():
+    for method, method_summary in summaries.items():
         shown = (
             f"{name} {figure['mean']:+.4f}" + ("" if figure["deviation"] is None else f" ± {figure['deviation']:.4f}")
-            for name, figure in one["figures"].items()
+            for name, figure in method_summary["figures"].items()
         )
         yield f"{method:<8}" + ", ".join(shown)

@@ -1,4 +1,4 @@
-"""Split a held-out set in two by its shards: entries are tuned on one half, and the other half judges them."""
+"""Split a held-out set in two by shards: entries are tuned on one half and judged on the other."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from clozeline.tools.shard_folder import row_fields, new_files
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 HALVES: Final = ("judging", "tuning")
-"""Names of the halves: of the shards with even numbers, and of those with odd ones."""
+"""Names of the halves: shards with even numbers, and shards with odd numbers."""
 
 
 def split_heldout(heldout: Path, output: Path) -> None:
-    """Write both halves of a held-out set, unless that is done: each document is in one of them.
-
-    Args:
-        heldout: the set; a shard holds all rows of its documents.
-        output: folder in which each half gets a folder of its name.
+    """Write both halves of a held-out set, if needed, each in a folder of its name; a document is in one half only.
 
     Raises:
         ConfigurationError: the set has fewer than two shards with rows.
-        ClozelineError: the set is damaged.
     """
     source = open_shards(heldout)
     for first, name in enumerate(HALVES):
@@ -38,7 +33,7 @@ def split_heldout(heldout: Path, output: Path) -> None:
 
 
 def _write(source: ShardSet, chosen: range, output: Path) -> None:
-    """Write the shards of a set as a set of their own."""
+    """Write some shards of a set as a set of their own."""
     old = source.manifest
     form: dict[str, Any] = {
         "container": old.container, "codec": old.compression.codec, "level": old.compression.level or 3,

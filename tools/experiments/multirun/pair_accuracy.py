@@ -1,4 +1,4 @@
-"""Accuracy of trained runs on minimal pairs, next to n-gram models of the training texts."""
+"""Measure the accuracy of trained runs on minimal pairs, next to n-gram models of the training texts."""
 
 from __future__ import annotations
 
@@ -21,43 +21,35 @@ _KEPT: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
 
 @dataclass(frozen=True)
 class PairTest:
-    """Minimal pairs, and the words of the training texts."""
+    """Minimal pairs, and a word model of the training texts."""
 
     pairs: Sequence[Pair]
     words: WordModel
 
     @classmethod
     def read(cls, pairs: Path, documents: Path) -> PairTest:
-        """Read the pairs, the first hundred of each paradigm, and count the words of a stage's documents.
-
-        Raises:
-            ClozelineError: a file is missing or damaged.
-        """
+        """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
         files = sorted(documents.glob("*.arrow"))
         return cls(
-            read_pairs(pairs, _PER_PARADIGM), WordModel(one.text for file in files for one in read_documents(file))
+            read_pairs(pairs, _PER_PARADIGM), WordModel(document.text for file in files for document in read_documents(file))
         )
 
     def figures(self, run: Path, trained: TrainedModel, kinds: Sequence[Score]) -> dict[str, Any]:
-        """Return accuracy, ties, baselines and the correlation with the bigram, by kind of score."""
-        found = {kind: pair_scores(self.pairs, open_scorer(run, trained, kind)[0], self.words) for kind in kinds}
-        return {kind: {key: scores[key] for key in _KEPT} for kind, scores in found.items()}
+        """Return accuracy, ties, baselines and the correlation with the bigram, by type of score."""
+        scores_by_kind = {kind: pair_scores(self.pairs, open_scorer(run, trained, kind)[0], self.words) for kind in kinds}
+        return {kind: {key: scores[key] for key in _KEPT} for kind, scores in scores_by_kind.items()}
 
 
 def pair_table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield the accuracy of each variant by each score of it, with its correlation with the bigram, then the n-grams.
-
-    Args:
-        runs: figures of the runs of each variant, with `pairs` from `PairTest.figures`.
-    """
+    """Yield each variant's accuracy by score, with its correlation with the bigram, then the n-grams' accuracy."""
     baselines: Mapping[str, float] = {}
-    for name, found in runs.items():
-        for kind in found[0].get("pairs", {}):
-            scores = [one["pairs"][kind] for one in found]
-            accuracy = mean_text([100 * one["accuracy"] for one in scores], 1)
-            correlations = [one["correlation_with_bigram"] for one in scores]
-            like = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
-            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{like}"
+    for name, figures in runs.items():
+        for kind in figures[0].get("pairs", {}):
+            scores = [pair_figures["pairs"][kind] for pair_figures in figures]
+            accuracy = mean_text([100 * pair_figures["accuracy"] for pair_figures in scores], 1)
+            correlations = [pair_figures["correlation_with_bigram"] for pair_figures in scores]
+            correlation = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
+            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
             baselines = scores[0]["baselines"]
     if baselines:
         listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())

@@ -16,7 +16,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 
 HEAD: Final = "masked_lm"
-"""Head that every entry trains, alone."""
+"""The only head that entries train."""
 HELDOUT: Final = "heldout"
 """Name of the held-out set in the metrics."""
 _HALVES: Final = "halves"
@@ -26,31 +26,31 @@ _FIXED: Final = (
     *("output", "resume", "branch_from", "seed", "data.seed", "data.heldout", "data.store", "data.on_damaged"),
     *("evaluate", "early_stop", "checkpoint", "log", "profile", "model.init_from", "init_parts", "data.ignore"),
 )
-"""Keys of a training that an entry must not set: they are the race's, or bring in what was learnt before."""
+"""Keys of a training that an entry must not set: they are fixed by the race, or would load pretrained weights."""
 
 Positive = Annotated[int, Field(ge=1)]
 
 
 @configuration(frozen=True, kw_only=True, config=STRICT)
 class Race:
-    """Facts of a race that hold for all entries."""
+    """Properties of a race that hold for all entries."""
 
     title: str
     """title of the page"""
     baseline: str
-    """entry to which the others are compared; what all its seeds reach is the target"""
+    """entry that the others are compared with; what all its seeds reach is the target"""
     cores: Positive
-    """limit of ranks times threads"""
+    """maximum of ranks times threads"""
     every: Positive
     """steps between evaluations"""
     seeds: Positive
     """trainings of the baseline and of each entry, with the seeds 0, 1, ..."""
     heldout: str
-    """held-out set, by its folder below the output of the pipeline: one half of it judges, one is for tuning"""
+    """held-out set, by its folder in the pipeline output: one half judges, the other is for tuning"""
     sets: dict[str, str]
-    """digest of each set that an entry may train on, and of the halves of the held-out set, by the same folders"""
+    """digest of each set that an entry may train on, and of the halves of the held-out set, by folder"""
     made_with: str
-    """Python whose pages gave these digests"""
+    """Python version whose documentation gave these digests"""
 
 
 @configuration(frozen=True, kw_only=True, config=STRICT)
@@ -58,21 +58,17 @@ class Entry:
     """A training that takes part in a race."""
 
     said: str
-    """difference from the entry that it began from"""
+    """difference from the entry it is based on"""
     ranks: Positive = 1
     """processes"""
     threads: Positive = 1
-    """threads of a process for arithmetic"""
+    """threads per process"""
     train: dict[str, Any]
     """the training; `data.shards` and those of phases are names of sets"""
 
 
 def load_race(folder: Path) -> tuple[Race, dict[str, Entry]]:
-    """Read a race and its entries: all files next to race.yaml and pipeline.yaml.
-
-    Raises:
-        ConfigurationError: a file is missing or wrong, or there is no such baseline.
-    """
+    """Read a race and its entries: all files next to race.yaml and pipeline.yaml."""
     race = load_config(Race, folder / _RACE)
     files = sorted(path for path in folder.glob("*.yaml") if path.name not in (_RACE, _RECIPE))
     entries = {path.stem: load_config(Entry, path) for path in files}
@@ -85,53 +81,53 @@ def load_race(folder: Path) -> tuple[Race, dict[str, Entry]]:
 
 
 def half_path(half: str) -> str:
-    """Return the folder of a half of the held-out set, below the output of the pipeline."""
+    """Return the folder of a half of the held-out set, relative to the pipeline output."""
     return f"{_HALVES}/{half}"
 
 
 def changed_sets(race: Race, sets: Path) -> dict[str, str]:
-    """Return the digests of the sets in the pipeline's output that are not those of the records."""
-    found = {name: open_shards(sets / name).digest for name in race.sets}
-    return {name: digest for name, digest in found.items() if digest != race.sets[name]}
+    """Return the digests of the sets in the pipeline output that differ from those of the records."""
+    digests = {name: open_shards(sets / name).digest for name in race.sets}
+    return {name: digest for name, digest in digests.items() if digest != race.sets[name]}
 
 
 def training_of(
     race: Race, entry: Entry, name: str, sets: Path, output: Path, seed: int, half: str, target: float | None
 ) -> dict[str, Any]:
-    """Return the configuration of a training, checked.
+    """Return the validated configuration of a training.
 
     Args:
         race: what is fixed.
         entry: what is chosen.
-        name: of the entry, for messages.
+        name: name of the entry, for messages.
         sets: output of the pipeline.
         output: run directory.
-        seed: of weights and order.
-        half: of the held-out set, which is evaluated.
-        target: held-out loss that ends the training, in nats; None: it makes all of its steps.
+        seed: seed of weights and order.
+        half: half of the held-out set to evaluate.
+        target: held-out loss that ends the training, in nats; None: run all steps.
 
     Raises:
-        ConfigurationError: the entry takes more cores than there are, sets a key that is the race's, trains on other
-            sets or another head, or is no training.
+        ConfigurationError: the entry uses too many cores, sets a key that the race fixes, trains on other sets or
+            another head, or is no valid training.
     """
     if entry.ranks * entry.threads > race.cores:
         raise ConfigurationError(
             f"{name}: expected at most {race.cores} cores, got {entry.ranks} ranks of {entry.threads} threads"
         )
     for key in _FIXED:
-        _refuse(entry.train, key, name)
+        _refuse_key(entry.train, key, name)
     config = deepcopy(entry.train) | {"output": str(output)}
-    checked: TrainConfig = validate(TrainConfig, config, name, "train.")
-    heads = checked.model.heads
+    validated: TrainConfig = validate(TrainConfig, config, name, "train.")
+    heads = validated.model.heads
     if set(heads) != {HEAD} or heads[HEAD].normalise != "label":
         raise ConfigurationError(
             f"{name}: train.model.heads: expected {HEAD} alone, each label weighing alike, got "
-            + ", ".join(f"{head} normalised by {one.normalise}" for head, one in heads.items())
+            + ", ".join(f"{head} normalised by {options.normalise}" for head, options in heads.items())
         )
     data = config["data"]
     for part in (data, *data.get("phases", [])):
         if "shards" in part:
-            part["shards"] = _paths(race, part["shards"], name, sets)
+            part["shards"] = _set_paths(race, part["shards"], name, sets)
     data |= {"heldout": {HELDOUT: str(sets / half_path(half))}, "seed": seed}
     stop = {"metric": f"{HELDOUT}/losses/{HEAD}", "target": target, "patience": 2**31}
     return (
@@ -146,7 +142,7 @@ def training_of(
     )
 
 
-def _refuse(config: Mapping[str, Any], key: str, name: str) -> None:
+def _refuse_key(config: Mapping[str, Any], key: str, name: str) -> None:
     inside: Any = config
     for part in key.split("."):
         if not isinstance(inside, Mapping) or part not in inside:
@@ -155,11 +151,11 @@ def _refuse(config: Mapping[str, Any], key: str, name: str) -> None:
     raise ConfigurationError(f"{name}: train.{key}: is fixed by the rules of the race: remove the key")
 
 
-def _paths(race: Race, given: str | list[str], name: str, sets: Path) -> list[str]:
-    """Return the paths of training sets that are given by name."""
-    allowed = [one for one in race.sets if not one.startswith(f"{_HALVES}/")]
-    found = [given] if isinstance(given, str) else given
-    for one in found:
-        if one not in allowed:
-            raise ConfigurationError(f"{name}: train.data: expected sets of {', '.join(allowed)}, got {one!r}")
-    return [str(sets / one) for one in found]
+def _set_paths(race: Race, names_given: str | list[str], entry: str, sets: Path) -> list[str]:
+    """Return the paths of training sets given by name."""
+    training_sets = [name for name in race.sets if not name.startswith(f"{_HALVES}/")]
+    names = [names_given] if isinstance(names_given, str) else names_given
+    for name in names:
+        if name not in training_sets:
+            raise ConfigurationError(f"{entry}: train.data: expected sets of {', '.join(training_sets)}, got {name!r}")
+    return [str(sets / name) for name in names]

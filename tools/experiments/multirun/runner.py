@@ -1,8 +1,8 @@
-"""Run the trainings of an experiment: launch each one once, resume what was interrupted, and collect its results.
+"""Run the trainings of an experiment: launch each once, resume interrupted ones, and collect the results.
 
-An experiment is a set of trainings that are compared. `Training.collect` starts `train/main.py`, which resumes from the
-last checkpoint, and then measures; a training whose results are complete is not started. Each command is printed as a
-user would type it in the root folder.
+An experiment is a set of trainings to compare. `Training.collect` starts `train/main.py`, which resumes from the last
+checkpoint, and then measures; a training with complete results is not started. Each command is printed as a user would
+type it in the root folder.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_pictu
 ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
 RANKS: Final = 2
-"""Processes that share the cores of a demo: a step gets its part of the threads."""
+"""Number of processes that share the cores of a demo; each step gets its share of the threads."""
 
 
 class StepFailedError(ClozelineError):
-    """A command that ended with an error, which it printed itself."""
+    """A command that failed; it has printed its own error."""
 
     def __init__(self, command: Sequence[str], code: int) -> None:
         super().__init__(f"this command ended with exit code {code}: {shlex.join(command)}")
@@ -44,17 +44,17 @@ class StepFailedError(ClozelineError):
 
 @dataclass(frozen=True)
 class Training:
-    """One training of an experiment, and the files of results that are measured after it.
+    """One training of an experiment, and its result files.
 
     Args:
-        config: file of its configuration.
-        results: what measures and writes each file of results.
-        keys: configuration that is written to `config` before the start; None: the file exists.
+        config: configuration file.
+        results: function that measures and writes each result file.
+        keys: configuration to write to `config` before the start; None: the file exists.
         overrides: `key=value` words.
-        ranks: processes.
+        ranks: number of processes.
         accelerator: as in `run_step`.
         variables: as in `run_step`.
-        is_complete: whether a file of results has everything; by default if it exists.
+        is_complete: tells whether a result file is complete; default: if it exists.
     """
 
     config: Path
@@ -67,13 +67,13 @@ class Training:
     is_complete: Callable[[Path], bool] = Path.exists
 
     def write_config(self) -> None:
-        """Write the configuration, unless it is a file of the user."""
+        """Write the configuration, unless it is the user's file."""
         if self.keys is not None:
             with publish(self.config) as temporary:
                 temporary.write_text(yaml.safe_dump(dict(self.keys), sort_keys=False), encoding="utf-8")
 
     def collect(self) -> None:
-        """Train, and measure the results that are missing; do nothing if all are complete."""
+        """Train, and measure missing results; do nothing if all are complete."""
         missing = [path for path in self.results if not self.is_complete(path)]
         if not missing:
             return
@@ -84,17 +84,15 @@ class Training:
 
 
 def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
-    """Train and measure every training whose results are not complete.
+    """Train and measure every training without complete results.
 
-    Args:
-        trainings: of the experiment.
-        at_once: trainings that run at the same time; 1: the first failure ends the experiment.
+    With `at_once` > 1 trainings run concurrently; with 1, the first failure ends the experiment.
     """
     if at_once == 1:
         for training in trainings:
             training.collect()
         return
-    os.environ.pop("MASTER_PORT", None)  # trainings that run at the same time need a port each
+    os.environ.pop("MASTER_PORT", None)  # concurrent trainings need one port each
     with ThreadPoolExecutor(at_once) as pool:
         for collected in [pool.submit(training.collect) for training in trainings]:
             collected.result()
@@ -106,22 +104,22 @@ def run_step(
     """Print a command as a user would type it in the root folder, run it, and return its seconds.
 
     Args:
-        command: its words.
-        accelerator: `DS_ACCELERATOR` where the environment has none; None: whichever the machine has.
-        variables: of the environment, which the step needs to be so.
+        command: words of the command.
+        accelerator: default for `DS_ACCELERATOR`; None: whatever the machine has.
+        variables: environment variables that the step requires.
     """
-    arguments, needed = [str(part) for part in command], dict(variables or {})
-    print("\n$ " + " ".join([*(f"{key}={value}" for key, value in needed.items()), shlex.join(arguments)]), flush=True)
-    began = time.monotonic()
-    program = [str(Path(sys.executable).parent / arguments[0]), *arguments[1:]]
-    code = subprocess.run(program, cwd=ROOT, env=step_environment(accelerator) | needed, check=False).returncode
+    words, environment = [str(part) for part in command], dict(variables or {})
+    print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
+    start = time.monotonic()
+    program = [str(Path(sys.executable).parent / words[0]), *words[1:]]
+    code = subprocess.run(program, cwd=ROOT, env=step_environment(accelerator) | environment, check=False).returncode
     if code:
-        raise StepFailedError(arguments, code)
-    return time.monotonic() - began
+        raise StepFailedError(words, code)
+    return time.monotonic() - start
 
 
 def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
-    """Return the environment of a step: our folders and programs first, and threads for a rank's share of the cores."""
+    """Return the environment of a step: our programs first in PATH, and threads for a rank's share of the cores."""
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
@@ -130,7 +128,7 @@ def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -143,39 +141,35 @@ def start_training(
     accelerator: str | None = "cpu",
     variables: Mapping[str, str] | None = None,
 ) -> float:
-    """Train with a configuration and `key=value` words on some processes (one without the launcher), as `run_step`."""
+    """Train with a configuration and `key=value` words on some processes (one: without the launcher), as `run_step`."""
     launcher = ["deepspeed", "--num_accelerators", str(ranks), "--master_port", str(free_port()), "--quiet"]
     start = ["python"] if ranks == 1 else launcher
     words = [*start, "train/main.py", "--config", configuration, *overrides]
     return run_step(*words, accelerator=accelerator, variables=variables)
 
 
-def remember_words(note: Path, ours: Mapping[str, Any]) -> None:
-    """Write down what an output folder is for, so that no command with other words mixes its runs with these.
-
-    Raises:
-        ConfigurationError: as `refuse_other_words`.
-    """
-    refuse_other_words(note, ours)
-    with publish(note) as temporary:
-        temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Record what an output folder is for, so that no other command mixes its runs with these."""
+    require_same_facts(path, facts)
+    with publish(path) as temporary:
+        temporary.write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def refuse_other_words(note: Path, ours: Mapping[str, Any]) -> None:
-    """Check that an output folder holds no runs of other words; without a run its note may say anything.
+def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Check that an output folder holds no runs of a different command; without a run, its note is ignored.
 
     Raises:
         ConfigurationError: the folder holds a run of something else, or the note next to a run cannot be read.
     """
-    if not note.exists() or not any(note.parent.rglob("config.yaml")):
+    if not path.exists() or not any(path.parent.rglob("config.yaml")):
         return
-    recorded = read_json(note)
+    recorded = read_json(path)
     if recorded is None:
-        raise ConfigurationError(f"{note}: is damaged; choose another output")
-    if changed := sorted(key for key in {*recorded, *ours} if recorded.get(key) != ours.get(key)):
+        raise ConfigurationError(f"{path}: is damaged; choose another output")
+    if changed := sorted(key for key in {*recorded, *facts} if recorded.get(key) != facts.get(key)):
         key = changed[0]
         raise ConfigurationError(
-            f"output: {note.parent} holds runs of other words: {key} was {recorded.get(key)!r}, is {ours.get(key)!r}; "
+            f"output: {path.parent} holds runs of other words: {key} was {recorded.get(key)!r}, is {facts.get(key)!r}; "
             "choose another output"
         )
 
@@ -183,16 +177,7 @@ def refuse_other_words(note: Path, ours: Mapping[str, Any]) -> None:
 def write_report(
     output: Path, name: str, title: str, lines: Sequence[str], panels: Sequence[Panels], parts: Iterable[str]
 ) -> None:
-    """Print the table of an experiment, and write it as NAME.txt, its picture as NAME.svg, both as NAME.html.
-
-    Args:
-        output: folder of the experiment.
-        name: of the files.
-        title: of picture and page.
-        lines: of the table.
-        panels: rows of the picture.
-        parts: sections of the page below the table.
-    """
+    """Print the table of an experiment; write it as NAME.txt, its chart as NAME.svg, both with `parts` as NAME.html."""
     text = "".join(f"{line}\n" for line in lines)
     with publish(output / f"{name}.txt") as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Draw trainings side by side: losses during training, and the final figure of each seed, best mean on top."""
+"""Draw trainings in one chart: losses during training, and the final figure of each seed, best mean on top."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH: Final = 10.0
-"""Inches from left to right."""
+"""width in inches"""
 _LINE: Final = 0.22
-"""Inches of a line of figures."""
+"""height of a line of figures in inches"""
 _PARAMETERS: Final[Any] = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -29,15 +29,15 @@ _PARAMETERS: Final[Any] = {
 
 @dataclass(frozen=True)
 class Panels:
-    """A row of the picture: curves on the left, figures on the right.
+    """A row of the chart: curves on the left, figures on the right.
 
     Args:
         title: above the curves.
-        axis: beneath the curves.
+        axis: label below the curves.
         curves: points (x, loss in nats) of the first seed, by name of the training.
         level: loss of the dashed line.
-        top: highest loss that is shown.
-        figures: title of the figures, and those of all seeds, by name of the training; some may have none.
+        top: highest loss shown.
+        figures: title of the figures, and the values of all seeds, by name of the training; some may have none.
     """
 
     title: str
@@ -49,29 +49,29 @@ class Panels:
 
 
 def runs_picture(title: str, rows: Sequence[Panels]) -> str:
-    """Return the SVG of rows of panels; a training has the same color in all, and screen readers get all means."""
+    """Return the SVG of rows of panels; each training keeps its color, and the text alternative lists all means."""
     import matplotlib as mpl
 
-    names = list(dict.fromkeys(name for one in rows for name in one.curves))
+    names = list(dict.fromkeys(name for panels in rows for name in panels.curves))
     palette = mpl.colormaps["tab10" if len(names) <= mpl.colormaps["tab10"].N else "tab20"]
     colors = {name: mpl.colors.to_hex(palette(number % palette.N)) for number, name in enumerate(names)}
-    heights = [max(1.6, _LINE * len(one.curves) + 0.6) for one in rows]
+    heights = [max(1.6, _LINE * len(panels.curves) + 0.6) for panels in rows]
 
     def draw(figure: Figure) -> None:
         figure.set_layout_engine("constrained")
         figure.suptitle(title)
         axes = figure.subplots(len(rows), 2, squeeze=False, height_ratios=heights)
-        for (left, right), panels in zip(axes, rows, strict=True):
-            _draw_curves(left, panels, colors)
-            _draw_figures(right, *panels.figures, colors)
+        for (left, right), row in zip(axes, rows, strict=True):
+            _draw_curves(left, row, colors)
+            _draw_figures(right, *row.figures, colors)
 
     svg = render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw)
-    means = (f"{one.title}, {one.figures[0]}: {_means_in_words(one.figures[1])}" for one in rows)
+    means = (f"{panels.title}, {panels.figures[0]}: {_describe_means(panels.figures[1])}" for panels in rows)
     opening = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:opening]}<title>{escape('; '.join((title, *means)))}</title>{svg[opening:]}"
 
 
-def _means_in_words(figures: Mapping[str, Sequence[float]]) -> str:
+def _describe_means(figures: Mapping[str, Sequence[float]]) -> str:
     means = sorted((sum(values) / len(values), name) for name, values in figures.items())
     return ", ".join(f"{name} {mean:.4g}" for mean, name in means)
 
@@ -86,7 +86,7 @@ def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:
 
 
 def _draw_figures(axes: Axes, title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> None:
-    """Draw a point for each seed; the lowest mean is on top."""
+    """Draw a point per seed, with the lowest mean on top."""
     means = {name: sum(values) / len(values) for name, values in figures.items()}
     order = sorted(means, key=lambda name: (-means[name], name))
     for line, name in enumerate(order):

@@ -1,4 +1,4 @@
-"""A small BERT as its publisher would give it away: made and written by transformers alone, never trained."""
+"""Make a small BERT as its publisher would release it: written by transformers alone, untrained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS = 128
 
 
 def small_vocabulary(text: str, size: int) -> list[str]:
-    """Return pieces of WordPiece: specials, each character at the start and inside of a word, then frequent words."""
+    """Return WordPiece pieces: specials, each character as word start and inside a word, then frequent words."""
     words = Counter(re.findall(r"[a-z]+|[0-9]+|[^\sa-z0-9]", text.lower()))
     characters = sorted({character for word in words for character in word})
     pieces = [*_SPECIALS, *characters, *(f"##{character}" for character in characters)]
@@ -22,12 +22,9 @@ def small_vocabulary(text: str, size: int) -> list[str]:
 
 
 def publish_small_bert(folder: Path) -> None:
-    """Write config.json, model.safetensors and the files of the tokenizer; equal at every call.
+    """Write config.json, model.safetensors and tokenizer files, identical on every call.
 
-    The vocabulary is of the texts in the standard library's `pydoc_data`.
-
-    Raises:
-        ConfigurationError: transformers is not installed.
+    The vocabulary comes from the texts in the standard library's `pydoc_data`.
     """
     from pydoc_data.topics import topics
 

@@ -1,4 +1,4 @@
-"""Read a study and its variants, and plan each training to take the operations that the study allows."""
+"""Read a study and its variants, and plan trainings with the FLOPs that the study allows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ordering:
     """A published claim: one variant is better than another."""
 
     measure: str
-    """measure that it is about"""
+    """measure that the claim is about"""
     lower: str
     """variant with the lower loss"""
     higher: str
@@ -41,28 +41,28 @@ class Ordering:
 
 @configuration(frozen=True, kw_only=True, config=STRICT)
 class Study:
-    """Facts of a study that hold for all variants."""
+    """Properties of a study that hold for all variants."""
 
     title: str
     """title of the page"""
     flops: Annotated[float, Field(gt=0)]
-    """operations of the training of each run, forward and backward"""
+    """FLOPs of each training run, forward and backward"""
     seeds: Annotated[int, Field(ge=1)] = 3
-    """runs of each variant; one leaves the chance of seeds unknown, and every verdict says so"""
+    """runs per variant; with one, the variance over seeds is unknown, and every verdict says so"""
     evaluations: Annotated[int, Field(ge=1)] = 8
-    """evaluations of a run"""
+    """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
-    """claims to judge"""
+    """claims to test"""
 
 
 @configuration(frozen=True, kw_only=True, config=STRICT)
 class Part:
-    """A part of a training: sets, and its share of the arithmetic."""
+    """A part of a training: sets, and its share of the FLOPs."""
 
     sets: dict[str, Annotated[float, Field(gt=0)]]
-    """weight of each set, by its folder under `corrupt`"""
+    """weight of each set, by its folder in `corrupt`"""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """share of the run's operations; those of all parts are 1 together"""
+    """share of the run's FLOPs; all parts sum to 1"""
 
 
 @configuration(frozen=True, kw_only=True, config=STRICT)
@@ -70,11 +70,11 @@ class Variant:
     """A variant of the training."""
 
     phases: list[Part]
-    """parts in their order"""
+    """parts in order"""
     measures: dict[str, str]
-    """measure → set whose held-out rows it is computed on: those that the training prepared the model for"""
+    """measure → set whose held-out rows it is computed on; only measures that the training prepared the model for"""
     pairs: list[Score] = Field(default_factory=list)
-    """scores of minimal pairs, where pairs are given"""
+    """scores of minimal pairs, if pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
     """keys that differ from the study's train.yaml"""
 
@@ -85,12 +85,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run, ready to begin.
+    """One run, ready to start.
 
     Args:
         config: its configuration, as plain data.
-        steps: of each part.
-        flops: of a step of each part.
+        steps: per part.
+        flops: per step, for each part.
     """
 
     config: dict[str, Any]
@@ -99,16 +99,12 @@ class Plan:
 
     @property
     def total(self) -> float:
-        """Operations of the run."""
+        """FLOPs of the run."""
         return sum(steps * each for steps, each in zip(self.steps, self.flops, strict=True))
 
 
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
-    """Read a study and its variants.
-
-    Raises:
-        ConfigurationError: a file is missing or wrong, or an ordering names what there is not.
-    """
+    """Read a study and its variants, and check that its claims name existing ones."""
     study = load_config(Study, folder / _STUDY)
     variants = {path.stem: load_config(Variant, path) for path in sorted((folder / _VARIANTS).glob("*.yaml"))}
     for claim in study.orderings:
@@ -122,48 +118,39 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
 
 
 def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, output: Path, seed: int) -> Plan:
-    """Return a run of a variant with as many steps as the study's operations allow, to the nearest one.
-
-    Args:
-        folder: of the study.
-        study: its facts.
-        variant: what is trained.
-        sets: folder of the sets.
-        output: directory of the run.
-        seed: of weights and order.
+    """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
 
     Raises:
-        ConfigurationError: the configuration is wrong, its sets do not go together, or a part is shorter than half a
-            step.
+        ConfigurationError: the configuration is wrong, its sets do not fit, or a part is shorter than half a step.
     """
     base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
-    config = _merged(base, variant.train) | {"output": str(output), "seed": seed}
-    heldout = {name: str(sets / chosen / "heldout") for name, chosen in variant.measures.items()}
+    config = _merge(base, variant.train) | {"output": str(output), "seed": seed}
+    heldout = {name: str(sets / set_name / "heldout") for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": heldout}
     batch = int(config["data"]["global_batch"])
-    each = _flops_of_steps(_with_phases(config, variant, sets, [1] * len(variant.phases), batch))
-    steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, each, strict=True)]
+    flops_per_step = _flops_of_steps(_set_phases(config, variant, sets, [1] * len(variant.phases), batch))
+    steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, flops_per_step, strict=True)]
     if not all(steps):
-        raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(each):.3g})")
-    config = _with_phases(config, variant, sets, steps, batch)
+        raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(flops_per_step):.3g})")
+    config = _set_phases(config, variant, sets, steps, batch)
     config["evaluate"] = {**config.get("evaluate", {}), "every": max(1, sum(steps) // study.evaluations)}
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
-    return Plan(config, tuple(steps), tuple(each))
+    return Plan(config, tuple(steps), tuple(flops_per_step))
 
 
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested keys with changes; a mapping that both have is merged."""
-    found = deepcopy(dict(base))
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested keys with changes; mappings are merged recursively."""
+    result = deepcopy(dict(base))
     for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = _merged(found[key], value) if both else deepcopy(value)
-    return found
+        is_nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _merge(result[key], value) if is_nested else deepcopy(value)
+    return result
 
 
-def _with_phases(
+def _set_phases(
     config: Mapping[str, Any], variant: Variant, sets: Path, steps: list[int], batch: int = 1
 ) -> dict[str, Any]:
-    """Return a configuration that reads each part for its steps."""
+    """Return a configuration that reads each part for its number of steps."""
     phases: list[dict[str, Any]] = []
     for number, part in enumerate(variant.phases):
         phase: dict[str, Any] = {"shards": [str(sets / name / "train") for name in part.sets]}
@@ -175,10 +162,10 @@ def _with_phases(
 
 
 def _flops_of_steps(config: Mapping[str, Any]) -> list[float]:
-    """Return the operations of a step of each part, from the first rows of its sets."""
-    checked: TrainConfig = validate(TrainConfig, dict(config), _TRAIN)
-    datasets = open_datasets(checked)
+    """Return the FLOPs per step of each part, estimated from the first rows of its sets."""
+    config_validated: TrainConfig = validate(TrainConfig, dict(config), _TRAIN)
+    datasets = open_datasets(config_validated)
     tokenizer = datasets.train.manifest.tokenizer
-    model = build_model(checked.model, tokenizer.vocab_size, tokenizer.special_ids)
-    phases = estimate_cost(checked, model, datasets, 1).phases
+    model = build_model(config_validated.model, tokenizer.vocab_size, tokenizer.special_ids)
+    phases = estimate_cost(config_validated, model, datasets, 1).phases
     return [phase.rows_per_step * phase.flops_per_row for phase in phases]

@@ -1,4 +1,4 @@
-"""Measure a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
+"""Evaluate a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
 
 from __future__ import annotations
 
@@ -17,34 +17,31 @@ from clozeline.train.data.stream.collate import Collate
 
 Float64: TypeAlias = NDArray[np.float64]
 _ROWS: Final = 8
-"""Rows of a batch, the unit that is drawn."""
+"""rows per batch, the unit of resampling"""
 _RESAMPLES: Final = 1000
 
 
 def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[float]]:
-    """Return the summed loss and the count of labels of each batch of eight rows, over all heads.
+    """Return the summed loss and the number of labels of each batch of eight rows, over all heads.
 
-    Args:
-        model: in evaluation mode; its labels weigh alike from now on, also where `normalise: row` trained it, so that
-            all variants are measured alike.
-        shards: held-out set.
-        most_rows: rows that are read, from the first on.
+    Sets the model's heads to normalize by label, even if it was trained with `normalise: row`, so that all variants are
+    measured the same way.
     """
     for head in model.heads.values():
         head.normalise = "label"
     collate = Collate.from_manifest(shards.manifest)
-    found: list[list[float]] = []
+    sums: list[list[float]] = []
     with torch.no_grad():
         for number in range(len(shards.index)):
             rows = shards.read_block(number)
             for first in range(0, len(rows), _ROWS):
-                if len(found) * _ROWS >= most_rows:
-                    return found
-                chosen = np.arange(first, min(first + _ROWS, len(rows)))
-                columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
-                losses = model(collate(columns, np.ones(len(chosen), np.float32))).values()
-                found.append([sum(float(one.total) for one in losses), sum(float(one.count) for one in losses)])
-    return found
+                if len(sums) * _ROWS >= most_rows:
+                    return sums
+                indices = np.arange(first, min(first + _ROWS, len(rows)))
+                columns = {name: rows.columns[name].take(indices) for name in collate.columns}
+                losses = model(collate(columns, np.ones(len(indices), np.float32))).values()
+                sums.append([sum(float(loss.total) for loss in losses), sum(float(loss.count) for loss in losses)])
+    return sums
 
 
 def loss_of(batches: Float64) -> float:
@@ -54,16 +51,16 @@ def loss_of(batches: Float64) -> float:
 
 
 def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) -> Difference:
-    """Return how much lower the loss of one variant is than that of another, in nats, on the same batches.
+    """Return how much lower the loss of one variant is than another's, in nats, by bootstrap over the same batches.
 
     Args:
-        lower: sums and counts [batches, 2] of each run that is said to have the lower loss.
+        lower: sums and counts [batches, 2] of each run that is claimed to have the lower loss.
         higher: those of the other variant.
-        seed: of the draws of batches.
+        seed: seed of the resampling.
     """
     draws = np.random.Generator(np.random.Philox(key=hash64("verdict", seed)))
     rows = len(lower[0])
-    times = draws.multinomial(rows, np.full(rows, 1 / rows), _RESAMPLES)  # each batch is drawn, [resamples, batches]
-    drawn = [np.mean([np.divide(*(times @ run).T) for run in runs], axis=0) for runs in (higher, lower)]
+    counts = draws.multinomial(rows, np.full(rows, 1 / rows), _RESAMPLES)  # counts of each batch, [resamples, batches]
+    resampled_losses = [np.mean([np.divide(*(counts @ run).T) for run in runs], axis=0) for runs in (higher, lower)]
     losses = [[loss_of(run) for run in runs] for runs in (higher, lower)]
-    return difference_of(losses[0], losses[1], drawn[0] - drawn[1], rows)
+    return difference_of(losses[0], losses[1], resampled_losses[0] - resampled_losses[1], rows)

@@ -1,4 +1,4 @@
-"""Sequential fine-tuning on several tasks, with methods against forgetting: each task starts from the run before it."""
+"""Fine-tune on several tasks in sequence, with methods against forgetting: each task starts from the run before it."""
 
 from __future__ import annotations
 
@@ -32,28 +32,21 @@ Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 
 @checked(frozen=True, kw_only=True, config=STRICT)
 class _TaskFile:
-    """A task: its name, its sets, and how it is learned."""
+    """A task: its name, its sets, and how it is trained."""
 
     name: str
-    """of the task, in folders and tables"""
+    """name of the task, in folders and tables"""
     shards: Annotated[Path, HOME_EXPANDED]
     """training set"""
     heldout: Annotated[Path, HOME_EXPANDED] | None = None
-    """set that is scored; default: heldout or dev beside the training set"""
+    """set to score; default: heldout or dev next to the training set"""
     config: str | None = None
-    """training configuration, a file or recipe:NAME; default: that of the run that training begins from"""
+    """training configuration, a file or recipe:NAME; default: that of the initial run"""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task whose sets exist.
-
-    Args:
-        name: of the task.
-        shards: its training set.
-        heldout: the set that is scored.
-        config: training configuration; None: that of the first run.
-    """
+    """A task whose sets exist; without a `config`, it is trained with that of the initial run."""
 
     name: str
     shards: ShardSet
@@ -62,12 +55,12 @@ class Task:
 
     @cached_property
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The heads that learn it, and the names of their classes: tasks with the same share their heads."""
+        """Its heads and class names: tasks with the same signature share their heads."""
         objective, facts = self.shards.manifest.objective, facts_of(self.shards.manifest)
         return () if objective is None else objective.heads, () if facts is None else facts.labels
 
     def plain(self) -> dict[str, Any]:
-        """Return what says which task it is."""
+        """Return what identifies the task, as plain data."""
         return {
             "name": self.name,
             "set": self.shards.digest,
@@ -77,16 +70,12 @@ class Task:
 
 
 def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
-    """Return the tasks of YAML files.
-
-    Args:
-        paths: of the files.
-        learned: tasks that are learned already; at least one must remain.
+    """Return the tasks of YAML files, of which the first `learned` are learned already.
 
     Raises:
-        ConfigurationError: a file or a set is missing, two tasks have one name, or none remains to be learned.
+        ConfigurationError: a file or a set is missing, two tasks have the same name, or none remains to be learned.
     """
-    tasks = [_task(load_config(_TaskFile, path), path) for path in paths]
+    tasks = [_open_task(load_config(_TaskFile, path), path) for path in paths]
     if learned >= len(paths):
         raise ConfigurationError(f"learned: expected fewer than the {len(paths)} tasks, got {learned}")
     names = [task.name for task in tasks]
@@ -95,29 +84,29 @@ def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
     return tasks
 
 
-def _task(given: _TaskFile, path: Path) -> Task:
-    folder = given.shards.parent if given.shards.name == "manifest.json" else given.shards
-    heldout = given.heldout
+def _open_task(task_file: _TaskFile, path: Path) -> Task:
+    folder = task_file.shards.parent if task_file.shards.name == "manifest.json" else task_file.shards
+    heldout = task_file.heldout
     if heldout is None:
-        beside = [folder.parent / name for name in ("heldout", "dev")]
-        heldout = next((one for one in beside if (one / "manifest.json").is_file()), None)
+        neighbors = [folder.parent / name for name in ("heldout", "dev")]
+        heldout = next((neighbor for neighbor in neighbors if (neighbor / "manifest.json").is_file()), None)
         if heldout is None:
-            raise ConfigurationError(f"{path}: heldout: expected a set, found none at {' or '.join(map(str, beside))}")
-    config = None if given.config is None else config_file(given.config, "train.yaml").resolve()
-    return Task(given.name, open_shards(given.shards), open_shards(heldout), config)
+            raise ConfigurationError(f"{path}: heldout: expected a set, got none at {' or '.join(map(str, neighbors))}")
+    config = None if task_file.config is None else config_file(task_file.config, "train.yaml").resolve()
+    return Task(task_file.name, open_shards(task_file.shards), open_shards(heldout), config)
 
 
 @dataclass(frozen=True)
 class TaskSequence:
-    """Tasks in the order of learning, and where their runs are.
+    """Tasks in learning order, and where their runs are.
 
     Args:
-        body: run that training begins from.
+        body: initial run.
         tasks: all tasks.
-        learned: tasks, the first ones, that `body` has learned.
-        output: folder of runs and scores.
-        words: `key=value` of every training.
-        most_rows: rows of each held-out set that are scored; None: all.
+        learned: number of leading tasks that `body` has learned.
+        output: folder for runs and scores.
+        words: `key=value` for every training.
+        most_rows: score only the first rows of each held-out set; None: all.
     """
 
     body: Path
@@ -128,11 +117,7 @@ class TaskSequence:
     most_rows: int | None = None
 
     def check(self, method: Method) -> None:
-        """Refuse a method that these tasks cannot be learned by.
-
-        Raises:
-            ConfigurationError: the rows of tasks with other heads, or other classes, would be mixed.
-        """
+        """Refuse a method that would mix the rows of tasks with different heads or classes."""
         if method == "replay" and len({task.signature for task in self.tasks}) > 1:
             listed = "; ".join(
                 f"{task.name}: {' '.join((*task.signature[0], *task.signature[1]))}" for task in self.tasks
@@ -140,9 +125,9 @@ class TaskSequence:
             raise ConfigurationError(f"method=replay: expected tasks of the same heads and classes, got {listed}")
 
     def kinds(self, method: Method) -> list[str]:
-        """Return what the score of each task is, accuracy or nats, once a method has learned all with seed 0."""
-        held = self._read(self._paths(method, 0, len(self.tasks) - 1)[1])["kinds"]
-        return [held[task.name] for task in self.tasks]
+        """Return the metric of each task, accuracy or nats, once a method has learned all with seed 0."""
+        kinds_by_task = self._read(self._paths(method, 0, len(self.tasks) - 1)[1])["kinds"]
+        return [kinds_by_task[task.name] for task in self.tasks]
 
     def _paths(self, method: Method, seed: int, number: int) -> tuple[Path, Path]:
         """Return the run directory of a task and its score file; the first task is trained once for all methods."""
@@ -150,15 +135,15 @@ class TaskSequence:
         return self.output / branch, self.output / "scores" / branch.with_name(f"{branch.name}.json")
 
     def learn(self, method: Method, seed: int, replay: float, strength: float, alpha: float, rows: int) -> Matrix:
-        """Train every task that is to be learned, unless that is done, and return the matrix of scores.
+        """Train every task that is to be learned, if needed, and return the matrix of scores.
 
         Args:
-            method: that keeps what was learned.
-            seed: of the trainings.
-            replay: share of the rows of earlier tasks.
-            strength: of elastic weight consolidation.
-            alpha: of L2-SP.
-            rows: examples of the Fisher information.
+            method: method against forgetting.
+            seed: seed of the trainings.
+            replay: share of rows from earlier tasks.
+            strength: factor of elastic weight consolidation.
+            alpha: factor of L2-SP.
+            rows: examples for the Fisher information.
         """
         runs, before = [self.body], self.output / "scores" / "before.json"
         if not before.exists():
@@ -167,13 +152,13 @@ class TaskSequence:
         for number in range(self.learned, len(self.tasks)):
             task, old = self.tasks[number], self.tasks[:number]
             run, scores = self._paths(method, seed, number)
-            words = self._words(task, runs[-1], run, seed)
+            words = self._training_words(task, runs[-1], run, seed)
             if old and method == "replay":
                 shares = [1 - replay, *[replay / len(old)] * len(old)]
-                words["data.shards"] = _listed([one.shards.path for one in (task, *old)])
-                words["data.weights"] = _listed(shares)
+                words["data.shards"] = _to_json_list([earlier.shards.path for earlier in (task, *old)])
+                words["data.weights"] = _to_json_list(shares)
             if old and method == "ewc" and not scores.exists():
-                file = self._fisher(runs, number, run.parent, rows)
+                file = self._measure_fisher(runs, number, run.parent, rows)
                 words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {strength}}}"
             if old and method == "l2_sp":
                 words |= {"regularizer": f"{{name: l2_sp, alpha: {alpha}}}", "optimizer.weight_decay": "0"}
@@ -184,8 +169,8 @@ class TaskSequence:
             matrix.append(self._read(scores)["scores"])
         return matrix
 
-    def _words(self, task: Task, before: Path, run: Path, seed: int) -> dict[str, str]:
-        """Return the words of a training; those of the first run's configuration that were its own are taken back."""
+    def _training_words(self, task: Task, before: Path, run: Path, seed: int) -> dict[str, str]:
+        """Return the words of a training; they reset what the first run's configuration set for itself."""
         words = {"model.init_from": str(before), "data.shards": str(task.shards.path), "output": str(run)}
         words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
         if task.config is None:
@@ -193,8 +178,8 @@ class TaskSequence:
             words |= {"schedule.steps": "null"}
         return words
 
-    def _fisher(self, runs: Sequence[Path], number: int, branch: Path, rows: int) -> Path:
-        """Return a file with the weights of the run before, and the Fisher information of all earlier tasks, summed.
+    def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path, rows: int) -> Path:
+        """Return a file with the weights of the previous run and the summed Fisher information of all earlier tasks.
 
         That of each task is measured once, with the run that had just learned it.
         """
@@ -206,52 +191,52 @@ class TaskSequence:
                 words = [f"output={file}", f"data={self.tasks[old].shards.path}", f"rows={rows}"]
                 run_step("clozeline", "fisher", source, *words)
             files.append(file)
-        return files[0] if len(files) == 1 else _summed(files, branch / f"fisher-of-{number}.safetensors")
+        return files[0] if len(files) == 1 else _sum_fisher_files(files, branch / f"fisher-of-{number}.safetensors")
 
     def _write_scores(self, runs: Sequence[Path], learned: int, path: Path) -> None:
-        """Score all tasks with the body of the last of the runs until a stage, after so many learned tasks."""
+        """Score all tasks with the last of the runs, after `learned` tasks."""
         learned = max(learned, self.learned)
         kinds: dict[str, str] = {}
         scores: list[float | None] = []
-        whole = load_trained(runs[-1]).model
+        latest = load_trained(runs[-1]).model
         for number, task in enumerate(self.tasks):
-            scorer, score = self._scorer(whole, runs, number, learned), None
+            scorer, score = self._model_for_task(latest, runs, number, learned), None
             if scorer is not None:
                 kinds[task.name], score = heldout_score(scorer, task.heldout, self.most_rows)
             scores.append(score)
         publish_json(path, {"run": str(runs[-1]), "scores": scores, "kinds": kinds})
 
-    def _scorer(self, whole: Model, runs: Sequence[Path], number: int, known: int) -> Model | None:
-        """Return a model that scores a task: with its heads, and the body of the last stage.
+    def _model_for_task(self, latest_model: Model, runs: Sequence[Path], number: int, known: int) -> Model | None:
+        """Return a model that scores a task, with its heads and the body of the last stage.
 
-        A task with the heads of the last run has them from there; another one, that is learned already, has the heads
-        of the run that learned it.
+        A task with the heads of the last run uses those; any other learned task uses the heads of the run that learned
+        it.
         """
         task = self.tasks[number]
-        latest = self.tasks[known - 1].signature if known else None
-        if latest == task.signature or (not known and set(task.signature[0]) <= {*whole.config.targets.values()}):
-            return whole
+        latest_signature = self.tasks[known - 1].signature if known else None
+        if latest_signature == task.signature or (not known and set(task.signature[0]) <= {*latest_model.config.targets.values()}):
+            return latest_model
         if number >= known:
             return None
         model = load_trained(runs[max(0, number - self.learned + 1)]).model
         with torch.no_grad():
             for name, parameter in model.family.named_parameters():
-                parameter.copy_(whole.family.get_parameter(name))
+                parameter.copy_(latest_model.family.get_parameter(name))
         return model
 
     def _read(self, path: Path) -> dict[str, Any]:
-        found = read_json(path)
-        if found is None:
+        content = read_json(path)
+        if content is None:
             raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that stage again")
-        return found
+        return content
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _to_json_list(values: Sequence[Any]) -> str:
     return json.dumps([str(value) if isinstance(value, Path) else value for value in values])
 
 
-def _summed(files: Sequence[Path], path: Path) -> Path:
-    """Write the weights of the last of some files, and the sums of their Fisher information; return the file."""
+def _sum_fisher_files(files: Sequence[Path], path: Path) -> Path:
+    """Write the weights of the last file and the sums of all files' Fisher information; return the new file."""
     tensors: dict[str, Tensor] = {}
     for file in files:
         with safe_open(file, framework="pt") as opened:

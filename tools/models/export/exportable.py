@@ -15,7 +15,7 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, find_imported_tokenizer, read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.tools.runs.data.run_sets import SetPaths, described_sets
+from clozeline.tools.runs.data.run_sets import SetPaths, read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
@@ -67,7 +67,7 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
-    trained_on = described_sets(source, config.data, given)[0]
+    trained_on = read_recorded_sets(source, config.data, given)[0]
     model = _extend_rope_range(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
     weights = (
@@ -94,7 +94,7 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
     config = read_config(run, read_state(index))
     if config.model.adapter is None or config.model.init_from is None:
         raise ConfigurationError(f"{run}: trained no adapter: export the model with clozeline export-model")
-    trained_on = described_sets(run, config.data, None)[0]
+    trained_on = read_recorded_sets(run, config.data, None)[0]
     model = _load_with_adapter(
         _extend_rope_range(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index
     )

@@ -1,4 +1,4 @@
-"""The data of a training run in reading order: taken from a run directory, or put together from its numbers."""
+"""The data of a training run in reading order, from a run directory or from a set and its settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from clozeline.configuration.config import former_names, load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, locate_sets, missing_sets, split_set_paths
+from clozeline.tools.runs.data.run_sets import (
+    SET_PATHS_HELP,
+    SetPaths,
+    explain_missing_sets,
+    locate_sets,
+    split_set_paths,
+)
 from clozeline.tools.runs.data.run_steps import RunSteps
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.data import DataConfig
@@ -28,15 +34,15 @@ State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
     "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
 }  # fmt: skip
-"""Words for a position of a run."""
+"""Descriptions of a position relative to a run."""
 
 
-_OWN: Final = ("seed", "global_batch", "lanes")
-"""Keys of `data` that decide the order, and the arguments used without a run."""
+_ORDER_KEYS: Final = ("seed", "global_batch", "lanes")
+"""Keys of `data` that determine the order, and the arguments that replace them without a run."""
 
 
 VARIANTS: Final = 1 << 16
-"""Variants of a sample that is corrupted in the stream."""
+"""Variants of a sample that the stream corrupts."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +50,16 @@ class Feed:
     """The order in which sets are read.
 
     Args:
-        phases: what is read until when.
-        seed: of the order.
-        lanes: equal streams of a global batch.
-        global_batch: rows of a step where a phase does not say.
+        phases: what is read, and until when.
+        seed: seed of the order.
+        lanes: parallel streams that share a global batch.
+        global_batch: rows per step where a phase does not say.
         steps: length of the run; None: unknown.
-        taken: steps that the run has done and samples that it had read by then; None without a run.
-        saved: phases by which a run had read when it started last; empty: it began with these.
-        since: samples that it had read by then.
-        skip: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
-        by_tokens: whether steps hold as many rows as `data.batch_tokens` needs.
+        taken: (step, samples read by then) of the run's recorded steps; None without a run.
+        saved: phases the run had planned when it last started; empty: these.
+        since: samples it had read by then.
+        skip: whether rows of unreadable blocks are filler, as with `data.on_damaged: skip`.
+        by_tokens: whether steps have as many rows as `data.batch_tokens` needs.
     """
 
     phases: Sequence[Phase[Input]]
@@ -69,13 +75,13 @@ class Feed:
 
     @cached_property
     def reading(self) -> ReadingOrder:
-        """Return the order in which lanes read rows."""
+        """The order in which lanes read rows."""
         reading = ReadingOrder(self.phases, self.seed, self.lanes, self.global_batch)
         return reading.continue_from(self.saved, self.since) if self.saved else reading
 
     @property
     def sets(self) -> list[ShardSet]:
-        """The sets by source number."""
+        """The sets by source index."""
         return self.reading.sets
 
     @cached_property
@@ -84,51 +90,47 @@ class Feed:
         return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens)
 
     def batch(self, samples: int) -> list[Visit]:
-        """Return the rows of the global batch that begins at a position, in their order.
-
-        Raises:
-            ConfigurationError: no batch begins there.
-        """
+        """Return the rows of the global batch that starts at a stream position, in order."""
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
         return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
     def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
-        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        """Return when a stored row of a set is read in an epoch; None if the phases end earlier."""
         return self.reading.find(source, stored, epoch)
 
-    def begin(self, visit: Visit) -> int:
-        """Return the position of the stream at which the global batch of a visit begins."""
+    def batch_start(self, visit: Visit) -> int:
+        """Return the stream position at which the global batch of a visit starts."""
         return self.run_steps.at(visit.position * self.lanes).begin
 
-    def place(self, visit: Visit) -> int:
-        """Return the place of a visit's row in its global batch."""
+    def index_in_batch(self, visit: Visit) -> int:
+        """Return the index of a visit's row in its global batch."""
         step = self.run_steps.at(visit.position * self.lanes)
         return visit.lane * step.rows // self.lanes + visit.position - step.begin // self.lanes
 
     def epochs(self, source: int, samples: int) -> int:
-        """Return how many epochs of a set have begun before a position of the stream."""
+        """Return how many epochs of a set have started before a stream position."""
         return self.reading.epochs(source, samples // self.lanes)
 
     def online(self, source: int) -> bool:
-        """Return whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
+        """Return whether the stream corrupts a set's samples; their variant is then the epoch modulo `VARIANTS`."""
         return self.reading.inputs[source].corruption is not None
 
     def rows(self, samples: int) -> int:
-        """Return the number of rows of the global batch that begins at a position."""
+        """Return the number of rows of the global batch that starts at a position."""
         step = self.run_steps.at(samples)
         return step.rows if step.begin == samples else self.reading.timeline.at(samples // self.lanes).global_batch
 
     def step(self, samples: int) -> int:
-        """Return the training step, counted from 1, whose batch holds a position."""
+        """Return the training step, counted from 1, whose batch contains a position."""
         return self.run_steps.at(samples).number
 
     def samples(self, step: int) -> int:
-        """Return the position at which the batch of a step begins: the inverse of `step`."""
-        return self.run_steps.numbered(step).begin
+        """Return the position at which the batch of a step starts: the inverse of `step`."""
+        return self.run_steps.step_of(step).begin
 
     def state(self, samples: int) -> State:
-        """Return whether a run has read the global batch at a position, or ever will."""
+        """Return whether a run has read the global batch at a position, or will."""
         if self.taken is None:
             return "unknown"
         if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
@@ -151,46 +153,41 @@ def add_feed_arguments(parser: Arguments) -> None:
 
 
 def open_feed(options: argparse.Namespace) -> Feed:
-    """Return the feed that the arguments name.
-
-    Raises:
-        ConfigurationError: they name none or two, or the numbers do not fit each other.
-        ClozelineError: the set cannot be opened.
-    """
+    """Return the feed of the run or set that the arguments name."""
     paths, words = split_set_paths(options.words)
     if len(words) != (options.run is None) or "" in words:
         raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
     if options.run is not None:
-        _refuse(options, _OWN)
-        return _of_run(options.run, paths)
+        _refuse_options(options, _ORDER_KEYS)
+        return _open_run_feed(options.run, paths)
     if paths != SetPaths():
         raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
-    given = {name: getattr(options, name) for name in _OWN if getattr(options, name) is not None}
-    data = DataConfig(shards=Path(words[0]), **given)
+    options_given = {name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None}
+    data = DataConfig(shards=Path(words[0]), **options_given)
     if data.global_batch % data.lane_count:
         raise ConfigurationError(f"--lanes {data.lanes}: expected a divisor of the global batch {data.global_batch}")
-    return _of_data(data)
+    return _open_data_feed(data)
 
 
-def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
+def _refuse_options(options: argparse.Namespace, names: Sequence[str]) -> None:
     for name in names:
         if getattr(options, name) is not None:
-            raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is taken; leave it out")
+            raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
 
 
-def _of_run(run: Path, paths: SetPaths) -> Feed:
+def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(
             f"--run {run}: expected a run directory with config.yaml: give one, or copy {path} back"
         )
     with former_names(), reading_run(path):
-        config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
+        config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
-    taken = _recorded(run / "metrics.jsonl", _steps_taken)
-    saved, since = _recorded(run / "events.jsonl", _phases_of_last_start)
-    other = 0 if saved else _recorded(run / "events.jsonl", _steps_on_other_data)
+    taken = _read_lines_with(run / "metrics.jsonl", _parse_steps)
+    saved, since = _read_lines_with(run / "events.jsonl", _parse_last_phases)
+    other = 0 if saved else _read_lines_with(run / "events.jsonl", _parse_steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
     saved_steps = [int(path.name.removeprefix("step-")) for path in steps_in(run / "checkpoints")]
@@ -202,37 +199,37 @@ def _of_run(run: Path, paths: SetPaths) -> Feed:
         )
     skip = data.on_damaged == "skip"
     data = locate_sets(run, data, paths)
-    with missing_sets(run, data):
-        feed = _of_data(data)
+    with explain_missing_sets(run, data):
+        feed = _open_data_feed(data)
     by_tokens = data.batch_tokens is not None
     return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
 
 
-def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
-    """Return what the objects of a run's JSON lines file say; damaged lines are left out with a note."""
+def _read_lines_with(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
+    """Return what `what` reads from the objects of a run's JSON lines file; skip damaged lines with a note."""
     lines = read_lines(path)
     written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
     if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
-        sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are left out\n")
+        sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are skipped\n")
     try:
         return what(lines)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
 
 
-def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
+def _parse_steps(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
     """Return the steps done and the samples read."""
     return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
 
 
-def _phases_of_last_start(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:
-    """Return all phases of a run as its last start recorded them, and the samples that it had read by then."""
+def _parse_last_phases(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:
+    """Return all phases of a run as recorded at its last start, and the samples it had read by then."""
     starts = [line for line in lines if line.get("event") == "data" and "plans" in line]
     return (read_phases(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
 
 
-def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:
-    """Return the steps that a run of an earlier version did before its sets or weights changed; 0: they never did."""
+def _parse_steps_on_other_data(lines: list[dict[str, Any]]) -> int:
+    """Return the step until which a run of an earlier version read other sets or weights; 0: never."""
     starts = [line for line in lines if line.get("event") == "data"]
     shares = [[phase["shares"] for phase in line["phases"]] for line in starts]
     changed = [
@@ -241,7 +238,7 @@ def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:
     return max(changed, default=0)
 
 
-def _of_data(data: DataConfig) -> Feed:
+def _open_data_feed(data: DataConfig) -> Feed:
     phases = open_phases(data)
     for shards in distinct_sets(phases):
         if shards.manifest.kind == "tokens":

@@ -1,4 +1,4 @@
-"""The shard sets of a run, where its configuration names them or where `data.shards=` says that they are now."""
+"""Locate the shard sets of a run: where its configuration says, or where `data.shards=` says they are now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEYS: Final = ("data.shards=", "data.heldout=")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SetPaths:
-    """Present paths of the sets that a run reads."""
+    """Current paths of the sets that a run reads."""
 
     shards: Annotated[Path | list[Path] | None, HOME_EXPANDED] = None
     """training sets, in any order"""
@@ -41,88 +41,82 @@ class SetPaths:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class _Words:
+class _SetPathWords:
     data: SetPaths = SetPaths()
 
 
 def split_set_paths(words: Sequence[str]) -> tuple[SetPaths, list[str]]:
-    """Return what the words of a command line say about the sets of a run, and the other words.
-
-    Raises:
-        ConfigurationError: a value is no path.
-    """
-    mine = [word for word in words if word.startswith(_KEYS)]
-    return settings_of(_Words, mine).data, [word for word in words if word not in mine]
+    """Return the set paths among the words of a command line, and the other words."""
+    own = [word for word in words if word.startswith(_KEYS)]
+    return settings_of(_SetPathWords, own).data, [word for word in words if word not in own]
 
 
-def locate_sets(run: Path, data: DataConfig, given: SetPaths) -> DataConfig:
-    """Return the data of a run's configuration with the present paths of its sets.
+def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
+    """Return a run's `data` with the current paths of its sets.
 
-    Sets are recognized by their digests; those of a run that recorded none are taken in the order of the phases.
+    Sets are recognized by digest; those of a run that recorded none are matched in the order of the phases.
 
     Raises:
         ConfigurationError: a set that the run reads is not among those given.
-        StorageError: one of those given is not there.
+        StorageError: one of those given does not exist.
     """
-    if given.heldout is not None:
-        data = replace(data, heldout=given.heldout)
-    if not given.sets:
+    if set_paths.heldout is not None:
+        data = replace(data, heldout=set_paths.heldout)
+    if not set_paths.sets:
         return data
     names = list(dict.fromkeys(path for phase in data.all_phases.values() for path in phase.sets))
     if (run / SETS_FILE).is_file():
-        now = _by_digest(run, names, read_sets(run, data), given.sets)
-    elif len(names) == len(given.sets):
-        now = dict(zip(names, given.sets, strict=True))
+        current = _match_by_digest(run, names, read_sets(run, data), set_paths.sets)
+    elif len(names) == len(set_paths.sets):
+        current = dict(zip(names, set_paths.sets, strict=True))
     else:
-        raise ConfigurationError(f"data.shards: {run} reads {len(names)} sets, got {len(given.sets)}: give all of them")
+        raise ConfigurationError(
+            f"data.shards: {run} reads {len(names)} sets, got {len(set_paths.sets)}: give all of them"
+        )
     if data.shards is None:
-        phases = [replace(phase, shards=[now[path] for path in phase.sets]) for phase in data.phases]
+        phases = [replace(phase, shards=[current[path] for path in phase.sets]) for phase in data.phases]
         return replace(data, phases=phases)
-    return replace(data, shards=[now[path] for path in names])
+    return replace(data, shards=[current[path] for path in names])
 
 
-def _by_digest(
-    run: Path, names: Sequence[Path], recorded: Sequence[RecordedSet], given: Sequence[Path]
+def _match_by_digest(
+    run: Path, names: Sequence[Path], recorded: Sequence[RecordedSet], paths: Sequence[Path]
 ) -> dict[Path, Path]:
-    """Return the present path of each set by the path that the configuration has."""
-    found = {open_shards(path).digest: path for path in given}
-    wanted = {one.path: one for one in recorded}
-    now = {}
+    """Return the current path of each set by its path in the configuration."""
+    paths_by_digest = {open_shards(path).digest: path for path in paths}
+    recorded_by_path = {entry.path: entry for entry in recorded}
+    current = {}
     for path in names:
-        one = wanted.get(as_url(path) or str(local_path(path).absolute()))
-        if one is None or one.digest not in found:
-            named = str(path) if one is None else f"{one.name} (digest {one.digest[:16]}), read at {one.path},"
-            have = ", ".join(f"{there} ({digest[:16]})" for digest, there in found.items())
+        entry = recorded_by_path.get(as_url(path) or str(local_path(path).absolute()))
+        if entry is None or entry.digest not in paths_by_digest:
+            named = str(path) if entry is None else f"{entry.name} (digest {entry.digest[:16]}), read at {entry.path},"
+            have = ", ".join(f"{path_there} ({digest[:16]})" for digest, path_there in paths_by_digest.items())
             raise ConfigurationError(f"data.shards: {run} reads {named} and it is none of those given: {have}")
-        now[path] = found[one.digest]
-    return now
+        current[path] = paths_by_digest[entry.digest]
+    return current
 
 
-def described_sets(run: Path, data: DataConfig, given: SetPaths | None) -> tuple[RecordedSet, ...]:
-    """Return what a run says of its training sets; those of a run that says nothing are read.
+def read_recorded_sets(run: Path, data: DataConfig, set_paths: SetPaths | None) -> tuple[RecordedSet, ...]:
+    """Return what a run recorded about its training sets, or reads them if it recorded nothing.
 
     Raises:
-        StorageError: one that is read is not where `data` or `given` says; the message says how to give its path.
-        ClozelineError: what is said is damaged, or a set is.
+        StorageError: a set to read is not where `data` or `set_paths` says; the message says how to give its path.
+        ClozelineError: the record or a set is damaged.
     """
-    data = locate_sets(run, data, given or SetPaths())
-    with missing_sets(run, data):
+    data = locate_sets(run, data, set_paths or SetPaths())
+    with explain_missing_sets(run, data):
         return read_sets(run, data)
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:
     """Open the first training set of a run."""
-    with missing_sets(run, data):
+    with explain_missing_sets(run, data):
         return open_shards(data.first_set, options=data.store)
 
 
 @contextmanager
-def missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
-    """Name the sets of a run, and how to give their present paths, where one cannot be opened.
-
-    Raises:
-        StorageError: for any StorageError of the block.
-    """
+def explain_missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
+    """Extend any StorageError of the block by the run's set paths, and how to give their current ones."""
     try:
         yield
     except StorageError as error:

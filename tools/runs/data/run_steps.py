@@ -1,4 +1,4 @@
-"""The samples of each step of a run."""
+"""Find which samples each step of a run reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_RECORDED: Final = (
 
 
 class Step(NamedTuple):
-    """A step, counted from 1, the position at which its global batch begins, and the rows of that."""
+    """A step, counted from 1, the stream position at which its global batch starts, and its number of rows."""
 
     number: int
     begin: int
@@ -23,14 +23,14 @@ class Step(NamedTuple):
 
 
 class RunSteps:
-    """The steps that a run recorded, and from there on those that its configuration says.
+    """The steps that a run recorded, followed by those that its configuration plans.
 
-    The two differ where a run went on with another global batch.
+    The two differ if a run continued with another global batch.
 
     Args:
         timeline: the phases.
-        taken: steps done and samples read by then, ascending; steps between two of them are equally large.
-        by_tokens: they are not, as `data.batch_tokens` decides: only recorded steps are known.
+        taken: (step, samples read by then), ascending; steps between two records have equally many rows.
+        by_tokens: rows per step vary with `data.batch_tokens`: only recorded steps are known.
 
     Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5 at 64 with 32.
     """
@@ -41,39 +41,39 @@ class RunSteps:
         self._done = [0, *(done for done, _ in taken)]
         self._read = [0, *(read for _, read in taken)]
 
-    def numbered(self, number: int) -> Step:
-        """Return the step with a number."""
+    def step_of(self, number: int) -> Step:
+        """Return a step by its number."""
         after = bisect_left(self._done, number)
         if after < len(self._done):
-            rows = self._recorded(after)
+            rows = self._rows_between_records(after)
             return Step(number, self._read[after - 1] + (number - 1 - self._done[after - 1]) * rows, rows)
-        for first, stop, rows in self._planned():
+        for first, stop, rows in self._plan_steps():
             step = Step(number, first.begin + (number - first.number) * rows, rows)
             if stop is None or step.begin < stop:
                 return step
         raise AssertionError("the last phase has no end")
 
     def at(self, samples: int) -> Step:
-        """Return the step whose global batch holds a position."""
+        """Return the step whose global batch contains a position."""
         after = bisect_right(self._read, samples)
         if after < len(self._read):
-            rows = self._recorded(after)
+            rows = self._rows_between_records(after)
             ahead = (samples - self._read[after - 1]) // rows
             return Step(self._done[after - 1] + 1 + ahead, self._read[after - 1] + ahead * rows, rows)
-        for first, stop, rows in self._planned():
+        for first, stop, rows in self._plan_steps():
             if stop is None or samples < stop:
                 ahead = (samples - first.begin) // rows
                 return Step(first.number + ahead, first.begin + ahead * rows, rows)
         raise AssertionError("the last phase has no end")
 
-    def _recorded(self, after: int) -> int:
-        """Return rows of the steps up to record `after`."""
+    def _rows_between_records(self, after: int) -> int:
+        """Return the rows per step up to record `after`."""
         if self._by_tokens and self._done[after] - self._done[after - 1] > 1:
             raise ConfigurationError(_NOT_RECORDED)
         return (self._read[after] - self._read[after - 1]) // (self._done[after] - self._done[after - 1])
 
-    def _planned(self) -> Iterator[tuple[Step, int | None, int]]:
-        """Yield, for each phase to come, its first step, its end, and its rows a step."""
+    def _plan_steps(self) -> Iterator[tuple[Step, int | None, int]]:
+        """Yield the first step, the end and the rows per step of each coming phase."""
         if self._by_tokens:
             raise ConfigurationError(_NOT_RECORDED)
         number, begin = self._done[-1] + 1, self._read[-1]

@@ -1,1 +1,1 @@
-"""Scores of trained models on tasks: predictions, metrics, and the trivial baselines beside each."""
+"""Score trained models on tasks: predictions, metrics and trivial baselines."""

@@ -1,4 +1,4 @@
-"""Scores of answers: SQuAD's F1 and exact match by its rules, beside the sentence that is most like the question."""
+"""Score extracted answers: SQuAD's F1 and exact match, next to the sentence most similar to the question."""
 
 from __future__ import annotations
 
@@ -27,50 +27,47 @@ from clozeline.tools.runs.evaluation.unit_sums import Units, mean_units, value_o
 
 Window: TypeAlias = tuple[float, int, int, float]
 _LONGEST: Final = 30
-"""Tokens of an answer at most (arXiv 1810.04805)."""
+"""maximum tokens per answer (arXiv 1810.04805)"""
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 
 
-def normalised(text: str) -> str:
-    """Return a text as SQuAD compares it: lower case, without ASCII punctuation, articles and spare white space.
+def normalize(text: str) -> str:
+    """Normalize a text like SQuAD: lower case, without ASCII punctuation, articles and extra white space.
 
     Example:
-        >>> normalised("The well-known U.S. cat")
+        >>> normalize("The well-known U.S. cat")
         'wellknown us cat'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, gold: str) -> float:
-    """Return 1 where two normalised answers are the same, else 0."""
-    return float(normalised(answer) == normalised(gold))
+    """Return 1 if two answers are equal after normalization, else 0."""
+    return float(normalize(answer) == normalize(gold))
 
 
 def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
-    """Return F1 of the words that two normalised answers share, each counted as often as it occurs.
+    """Return the F1 of the words that two normalized answers share, counting repetitions.
 
-    Args:
-        answer: predicted.
-        gold: accepted.
-        unanswerable: the rule of SQuAD 2.0, by which two empty answers are the same; in 1.1 they share no word.
+    `unanswerable` applies the rule of SQuAD 2.0, by which two empty answers are equal; in 1.1 they share no word.
     """
-    words, wanted = normalised(answer).split(), normalised(gold).split()
-    if unanswerable and not (words and wanted):
-        return float(words == wanted)
-    shared = sum((Counter(words) & Counter(wanted)).values())
-    return 2 * shared / (len(words) + len(wanted)) if shared else 0.0
+    words, gold_words = normalize(answer).split(), normalize(gold).split()
+    if unanswerable and not (words and gold_words):
+        return float(words == gold_words)
+    shared = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question as its file has it.
+class AnsweredQuestion:
+    """A question from its file.
 
     Args:
         question: what is asked.
         context: the text.
         answers: accepted answers; empty: there is none.
-        rows: rows that hold its windows, in their order.
+        rows: rows that hold its windows, in order.
     """
 
     question: str
@@ -79,19 +76,21 @@ class Asked:
     rows: tuple[int, ...]
 
 
-def questions_of(rows: Rows) -> list[Asked]:
+def questions_of(rows: Rows) -> list[AnsweredQuestion]:
     """Return the questions of a set, each with its windows, in the order of their first rows."""
-    found = []
+    questions = []
     for order in windows_of(rows):
         record = record_of(rows, order[0])
-        found.append(Asked(record["question"], record["context"], tuple(record["answers"]), tuple(order)))
-    return found
+        questions.append(
+            AnsweredQuestion(record["question"], record["context"], tuple(record["answers"]), tuple(order))
+        )
+    return questions
 
 
 def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[Window]:
-    """Return for each window the score of its best answer, its first and last place, and the score of none.
+    """Return, per window, the score, first and last position of its best answer, and the score of no answer.
 
-    An answer begins where its token has most context in this window, so that no window is asked about its edges.
+    An answer starts where its token has the most context among the windows, so that no window is read at its edges.
 
     Args:
         scores: [B, T, 2] of the head span.
@@ -99,92 +98,86 @@ def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> lis
         rows: its rows.
 
     Raises:
-        IntegrityError: a score is no finite number.
+        IntegrityError: a score is not finite.
     """
     if not scores[tensors["answer_places"]].isfinite().all():
-        raise IntegrityError("the scores of an answer are no finite numbers: the weights are no use")
-    owned = torch.zeros_like(tensors["answer_places"])
-    for number, places in enumerate(rows.columns["owned_places"][row] for row in range(len(rows))):
-        owned[number, torch.from_numpy(places.astype(np.int64))] = True
-    owned[:, 0] = True  # the score of no answer is that of place 0
-    starts = scores[..., 0].float().masked_fill(~owned, -torch.inf)
+        raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
+    is_owned = torch.zeros_like(tensors["answer_places"])
+    for number, positions in enumerate(rows.columns["owned_places"][row] for row in range(len(rows))):
+        is_owned[number, torch.from_numpy(positions.astype(np.int64))] = True
+    is_owned[:, 0] = True  # the score of "no answer" is at position 0
+    starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
     null = torch.zeros(len(rows), dtype=torch.int64)
-    found = read_answers(torch.stack((starts, scores[..., 1].float()), -1), tensors["answer_places"], null, _LONGEST)
-    columns = [column.tolist() for column in (found.score, found.first, found.last, found.null)]
+    answers = read_answers(torch.stack((starts, scores[..., 1].float()), -1), tensors["answer_places"], null, _LONGEST)
+    columns = [column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)]
     return list(zip(*columns, strict=True))
 
 
-def answer_metrics(facts: TaskFacts, asked: Sequence[Asked], found: Sequence[str]) -> dict[str, float]:
+def answer_metrics(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: Sequence[str]) -> dict[str, float]:
     """Return F1 and exact match, each the mean over questions of the best accepted answer, from 0 to 1.
 
-    Where questions may have no answer, there are also those of the questions that have one, for empty answers alone
-    reach a half on SQuAD 2.0.
+    If questions may have no answer, also those of the answerable questions, because always answering "none" reaches one
+    half on SQuAD 2.0.
     """
-    return {name: value_of(name, np.sum(units, axis=0)) for name, units in answer_units(facts, asked, found).items()}
+    return {name: value_of(name, np.sum(units, axis=0)) for name, units in answer_units(facts, asked, answers).items()}
 
 
-def answer_units(facts: TaskFacts, asked: Sequence[Asked], found: Sequence[str]) -> dict[str, Units]:
-    """Return the metrics of each question, as numbers of means."""
+def answer_units(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: Sequence[str]) -> dict[str, Units]:
+    """Return the metrics per question, as numerators and denominators of means."""
     v2 = facts.unanswerable
     exact, f1 = [], []
-    for one, answer in zip(asked, found, strict=True):
-        golds = [gold for gold in one.answers if normalised(gold)] if v2 else list(one.answers)
+    for question, answer in zip(asked, answers, strict=True):
+        golds = [gold for gold in question.answers if normalize(gold)] if v2 else list(question.answers)
         golds = golds or [""]
         exact.append(max(exact_match(answer, gold) for gold in golds))
         f1.append(max(token_f1(answer, gold, unanswerable=v2) for gold in golds))
     units = {"f1": mean_units(f1), "exact_match": mean_units(exact)}
-    has = [float(bool(one.answers)) for one in asked]
-    if v2 and any(has):
-        units |= {"answerable_f1": mean_units(f1, has), "answerable_exact_match": mean_units(exact, has)}
+    answerable = [float(bool(question.answers)) for question in asked]
+    if v2 and any(answerable):
+        units |= {"answerable_f1": mean_units(f1, answerable), "answerable_exact_match": mean_units(exact, answerable)}
     return units
 
 
 def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> Scored:
-    """Return the scores of all questions of a set; an answer is cut from the text, never put together from tokens.
-
-    Args:
-        facts: of the task.
-        rows: of the set.
-        predicted: what `read_spans` returned for each row.
-    """
+    """Return the scores of all questions of a set, given `read_spans` per row; answers are cut from the text."""
     asked = questions_of(rows)
-    answers = [_answer(one, rows, predicted, facts) for one in asked]
-    baselines = {"best_sentence": _best_sentences(asked)}
+    answers = [_extract_answer(question, rows, predicted, facts) for question in asked]
+    baselines = {"best_sentence": _most_similar_sentences(asked)}
     if facts.unanswerable:
         baselines["no_answer"] = [""] * len(asked)
-    scored = {name: answer_metrics(facts, asked, found) for name, found in baselines.items()}
+    scored = {name: answer_metrics(facts, asked, texts) for name, texts in baselines.items()}
     units = answer_units(facts, asked, answers)
     return Scored(len(asked), answer_metrics(facts, asked, answers), scored, units=units)
 
 
-def _answer(asked: Asked, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts) -> str:
+def _extract_answer(asked: AnsweredQuestion, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts) -> str:
     score, first, last, null = (
         torch.tensor(column) for column in zip(*(predicted[row] for row in asked.rows), strict=True)
     )
     threshold = 0.0 if facts.unanswerable else torch.inf
-    found = Answers(score, first, last, null).of_question(threshold)
-    if found is None or not torch.isfinite(score).any():
+    answer = Answers(score, first, last, null).of_question(threshold)
+    if answer is None or not torch.isfinite(score).any():
         return ""
-    row, begin, end = found
+    row, begin, end = answer
     offsets = rows.columns["offsets"][asked.rows[row]].reshape(-1, 2)
     return asked.context[int(offsets[begin, 0]) : int(offsets[end, 1])]
 
 
-def _best_sentences(asked: Sequence[Asked]) -> list[str]:
-    """Return of each text the sentence with the highest TF-IDF cosine to the question, the first of equal ones."""
+def _most_similar_sentences(asked: Sequence[AnsweredQuestion]) -> list[str]:
+    """Return, per question, the sentence of its text with the highest TF-IDF cosine, the first among ties."""
     splitter = Regex(Regex.Options())
     parts: dict[str, list[str]] = {}
-    for context in dict.fromkeys(one.context for one in asked):
+    for context in dict.fromkeys(question.context for question in asked):
         starts = [*splitter.starts(context, "und"), len(context)]
         parts[context] = [context[begin:end].strip() for begin, end in pairwise(starts)]
-    sentences = [sentence for found in parts.values() for sentence in found]
+    sentences = [sentence for best in parts.values() for sentence in best]
     vectors = TfidfVectorizer(token_pattern=r"\S+", sublinear_tf=True)
     table = vectors.fit_transform(sentences)
-    questions = vectors.transform([one.question for one in asked])
-    places = dict(zip(parts, np.cumsum([0, *map(len, parts.values())]).tolist(), strict=False))
-    found = []
-    for number, one in enumerate(asked):
-        first = places[one.context]
-        cosines = (table[first : first + len(parts[one.context])] @ questions[number].T).toarray()[:, 0]
-        found.append(parts[one.context][int(cosines.argmax())])
-    return found
+    questions = vectors.transform([question.question for question in asked])
+    offsets = dict(zip(parts, np.cumsum([0, *map(len, parts.values())]).tolist(), strict=False))
+    best = []
+    for number, question in enumerate(asked):
+        first = offsets[question.context]
+        cosines = (table[first : first + len(parts[question.context])] @ questions[number].T).toarray()[:, 0]
+        best.append(parts[question.context][int(cosines.argmax())])
+    return best

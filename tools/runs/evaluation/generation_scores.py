@@ -1,4 +1,4 @@
-"""Scores of generated texts: exact match, BLEU and chrF by sacrebleu, ROUGE by rouge_score, beside plain baselines."""
+"""Score generated texts: exact match, BLEU and chrF by sacrebleu, ROUGE by rouge_score, next to simple baselines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.metrics import Scored
-from clozeline.tools.runs.evaluation.predictions import dealt
+from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.evaluation.text_words import Words, bleu_tokenizer
 from clozeline.tools.runs.evaluation.unit_sums import (
@@ -32,76 +32,75 @@ from clozeline.tools.runs.evaluation.unit_sums import (
 from clozeline.tools.runs.evaluation.written_answers import has_written_answers, written_scores
 
 _UnitsOf: TypeAlias = Callable[[Sequence[str], Sequence[Sequence[str]], str], Units]
-"""Numbers of each text, from the texts, the accepted texts and their language"""
+"""Counts per text, from the texts, the accepted texts and their language."""
 _SPLITTER: Final = Regex(Regex.Options())
 
 
-def generated_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, str]:
-    """Return the greedy text of each row of one process's share, by the number of the row.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
-        rank: of this process.
-        size: number of processes.
-    """
+def generate_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, str]:
+    """Return the greedy output for each row of one process's share, by row index."""
     objective = opened.shards.manifest.objective
     assert objective is not None, "a set of examples"
     tokenizer = opened.trained.tokenizer
     decoding = Decoding(max_tokens=int(objective.options["max_length"]))
     end = {tokenizer.vocabulary.id_of("eos", "evaluate")}
-    found: dict[int, str] = {}
-    for batch in dealt(rows, rank, size):
-        prompts = [_prompt(rows, row) for row in batch.tolist()]
+    texts_by_row: dict[int, str] = {}
+    for batch in iterate_batches(rows, rank, size):
+        prompts = [_prompt_of(rows, row) for row in batch.tolist()]
         texts = generate(
             opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
         )
-        found |= {row: written_text(tokenizer, one.ids) for row, one in zip(batch.tolist(), texts, strict=True)}
-    return found
+        texts_by_row |= {
+            row: written_text(tokenizer, continuation.ids)
+            for row, continuation in zip(batch.tolist(), texts, strict=True)
+        }
+    return texts_by_row
 
 
 def written_text(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
-    """Return the text of tokens without the special ones among them, and without white space around it."""
+    """Return the text of tokens without special tokens and surrounding white space."""
     return tokenizer.decode([token for token in ids if not tokenizer.vocabulary.special[token]]).strip()
 
 
-def _prompt(rows: Rows, row: int) -> list[int]:
-    """Return what is given: the row of the encoder, or of a decoder all before its last answer."""
+def _prompt_of(rows: Rows, row: int) -> list[int]:
+    """Return the prompt: the encoder's row, or everything before a decoder's last answer."""
     ids: list[int] = rows.columns["input_ids"][row].tolist()
     if "label_positions" not in rows.columns:
         return ids
-    places = rows.columns["label_positions"][row].astype(np.int64)
-    breaks = np.flatnonzero(np.diff(places) != 1)
-    return ids[: places[breaks[-1] + 1 if len(breaks) else 0]]
+    positions = rows.columns["label_positions"][row].astype(np.int64)
+    breaks = np.flatnonzero(np.diff(positions) != 1)
+    return ids[: positions[breaks[-1] + 1 if len(breaks) else 0]]
 
 
 def _exact_match(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
-    """Return which texts are an accepted one, white space around them aside; any other is wrong."""
+    """Return which texts equal an accepted one, ignoring surrounding white space."""
     return mean_units(
-        text.strip() in {gold.strip() for gold in given} for text, given in zip(texts, golds, strict=True)
+        text.strip() in {gold.strip() for gold in accepted} for text, accepted in zip(texts, golds, strict=True)
     )
 
 
-def _corpus(name: str) -> _UnitsOf:
+def _corpus_units_of(name: str) -> _UnitsOf:
     def units(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
         most = max(map(len, golds))
-        references = [[gold[place] if place < len(gold) else None for gold in golds] for place in range(most)]
-        return corpus_units(_metric(name, golds, language), texts, references)
+        references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
+        return corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
 
     return units
 
 
-def _metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
+def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
     return corpus_metric(name, bleu_tokenizer(language, [text for gold in golds for text in gold]))
 
 
-def _rouge(name: str) -> _UnitsOf:
+def _rouge_units_of(name: str) -> _UnitsOf:
     def units(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
         letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
         plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
         scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
         if name == "rougeLsum":
-            texts, golds = [_by_lines(text) for text in texts], [[_by_lines(text) for text in gold] for gold in golds]
+            texts, golds = (
+                [_split_lines(text) for text in texts],
+                [[_split_lines(text) for text in gold] for gold in golds],
+            )
         return mean_units(
             scorer.score_multi(list(gold), text)[name].fmeasure for text, gold in zip(texts, golds, strict=True)
         )
@@ -111,29 +110,29 @@ def _rouge(name: str) -> _UnitsOf:
 
 _METRICS: Final[dict[str, _UnitsOf]] = {
     "exact_match": _exact_match,
-    **{name: _corpus(name) for name in CORPUS_METRICS},
-    **{name: _rouge(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
+    **{name: _corpus_units_of(name) for name in CORPUS_METRICS},
+    **{name: _rouge_units_of(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
 }
-"""Numbers of each text, from whose sums the metrics follow, each from 0 to 1."""
+"""Counts per text, from whose sums each metric follows, from 0 to 1."""
 
 
 def text_units(
     facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
 ) -> dict[str, Units]:
-    """Return the numbers of each text, from whose sums the task's metrics follow."""
+    """Return the counts per text, from whose sums the task's metrics follow."""
     return {name: _METRICS[name](texts, golds, language) for name in facts.metrics}
 
 
 def text_metrics(
     facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
 ) -> dict[str, float]:
-    """Return the task's metrics of texts, from 0 to 1: BLEU and chrF of all texts at once, the others as means.
+    """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
 
     Args:
-        facts: of the task.
-        texts: predicted.
+        facts: the task.
+        texts: predicted texts.
         golds: accepted texts of each.
-        language: code of the accepted texts' language; und: their script decides how BLEU cuts them.
+        language: language code of the accepted texts; und: their script decides how BLEU tokenizes them.
     """
     units = text_units(facts, texts, golds, language)
     return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
@@ -149,8 +148,8 @@ def lead(text: str, sentences: int = 3) -> str:
     return " ".join(_sentences(text)[:sentences])
 
 
-def _by_lines(text: str) -> str:
-    """Return a text with one sentence a line, as rougeLsum expects them."""
+def _split_lines(text: str) -> str:
+    """Return a text with one sentence per line, as rougeLsum expects."""
     return "\n".join(_sentences(text))
 
 
@@ -162,43 +161,36 @@ def _sentences(text: str) -> list[str]:
 def text_scores(
     facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int, str], language: str = "und"
 ) -> Scored:
-    """Return the scores of all rows beside the baselines.
+    """Return the scores of all rows next to the baselines.
 
-    They are the source itself, its first three sentences, and the most frequent target of the training set, which is
-    the only one of texts that name classes or numbers.
-
-    Args:
-        facts: of the task.
-        train: rows of the training set.
-        rows: of the set.
-        predicted: text of each row.
-        language: code of the targets' language.
+    These are the source itself, its first three sentences, and the most frequent target of the training set, which is
+    the only one if texts name classes or numbers.
     """
-    records, learnt = ([record_of(side, row) for row in range(len(side))] for side in (rows, train))
+    records, train_records = ([record_of(side, row) for row in range(len(side))] for side in (rows, train))
     golds = [record["targets"] for record in records]
     if has_written_answers(facts):
-        most, wanted = ([record["targets"][0] for record in side] for side in (learnt, records))
-        return written_scores(facts, most, wanted, [predicted[row] for row in range(len(records))])
-    counts = Counter(record["targets"][0] for record in learnt)
-    frequent = min(counts, key=lambda text: (-counts[text], text))
+        most, targets = ([record["targets"][0] for record in side] for side in (train_records, records))
+        return written_scores(facts, most, targets, [predicted[row] for row in range(len(records))])
+    counts = Counter(record["targets"][0] for record in train_records)
+    most_frequent = min(counts, key=lambda text: (-counts[text], text))
     baselines = {
         "copy": [record["source"] for record in records],
         "lead_3": [lead(record["source"]) for record in records],
-        "majority": [frequent] * len(records),
+        "majority": [most_frequent] * len(records),
     }
-    found = [predicted[row] for row in range(len(records))]
+    texts = [predicted[row] for row in range(len(records))]
     scored = {name: text_metrics(facts, texts, golds, language) for name, texts in baselines.items()}
     return Scored(
         len(records),
-        text_metrics(facts, found, golds, language),
+        text_metrics(facts, texts, golds, language),
         scored,
-        units=text_units(facts, found, golds, language),
+        units=text_units(facts, texts, golds, language),
         signatures={name: _signature(name, golds, language) for name in facts.metrics if name in CORPUS_METRICS},
     )
 
 
 def _signature(name: str, golds: Sequence[Sequence[str]], language: str) -> str:
-    """Return how sacrebleu computes a metric, in its own words."""
-    metric = _metric(name, golds, language)
+    """Return sacrebleu's own description of how it computes a metric."""
+    metric = _sacrebleu_metric(name, golds, language)
     metric.num_refs = max(map(len, golds))
     return str(metric.get_signature())

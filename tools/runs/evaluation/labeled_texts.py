@@ -1,4 +1,4 @@
-"""Texts without labels, and the classes that a fine-tuned run gives to them."""
+"""Classify texts without labels with a fine-tuned run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _CORPUS = "pseudo"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A text, the number of the class that a model gives to it, and its probability."""
+class LabeledByModel:
+    """A text, and the index and probability of the class that a model assigns."""
 
     item: LabeledText
     label: int
@@ -39,24 +39,24 @@ class Judged:
 
 def task_reader(manifest: Manifest) -> TaskReader:
     """Return the reader whose rows a set holds."""
-    given = dict(manifest.config["reader"])
-    kind = find("clozeline.pipeline.tasks.readers", given.pop("name"))
-    reader: TaskReader = kind(kind.Options(**given), Limits())
+    options = dict(manifest.config["reader"])
+    kind = find("clozeline.pipeline.tasks.readers", options.pop("name"))
+    reader: TaskReader = kind(kind.Options(**options), Limits())
     return reader
 
 
 def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[str, int]]:
-    """Return the texts of the lines of a file, and how many lines have none, by reason.
+    """Return the texts in a file's lines, and the number of rejected lines, by reason.
 
     Args:
         path: the file, plain or compressed.
-        facts: of the task; of two texts one line has both, with a tab between them.
+        facts: the task; for pairs, a line has both texts, separated by a tab.
 
     Raises:
         ConfigurationError: it holds no text.
     """
     items, refused = [], Counter[str]()
-    for place, line in text_lines(path, Limits()):
+    for index, line in text_lines(path, Limits()):
         texts = [] if isinstance(line, Rejected) else [text.strip() for text in line.split("\t")]
         if isinstance(line, Rejected):
             refused[line.reason] += 1
@@ -65,39 +65,34 @@ def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[st
         elif not all(texts):
             refused["empty_text"] += 1
         else:
-            items.append(LabeledText(tuple(texts), None, None, place))
+            items.append(LabeledText(tuple(texts), None, None, index))
     if not items:
         texts_said = "a text a line" if facts.texts == 1 else "two texts a line, with a tab between them"
         raise ConfigurationError(f"input: {path}: expected {texts_said}, got none: {dict(refused)}; give another file")
     return items, dict(refused)
 
 
-def judge(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Judged], int]:
-    """Return the class of each text in their order, and the number of texts without tokens, which have none.
-
-    Args:
-        opened: run with a head classification.
-        items: the texts.
-    """
+def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[LabeledByModel], int]:
+    """Return the class of each text, in order, and the number of texts without tokens, which get none."""
     manifest = opened.train.manifest
     assert manifest.objective is not None, "a set of examples"
     options = manifest.objective.options
     form = Form(FRAMES[options["frame"]], options["max_length"])
     kind = LabeledRows(opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS)
-    rows = kind.rows([LabeledText(one.texts, 0, None, one.index) for one in items])  # a class that is not read
+    rows = kind.rows([LabeledText(item.texts, 0, None, item.index) for item in items])  # a class that is not read
     model = opened.trained.model
-    found = predict_share(model, opened.train, rows, opened.head, 0, 1, _most_probable) if len(rows) else {}
-    places = {document_uid(_CORPUS, _CORPUS, "row", one.index): one for one in items}
+    predictions = predict_share(model, opened.train, rows, opened.head, 0, 1, _most_probable_class) if len(rows) else {}
+    items_by_uid = {document_uid(_CORPUS, _CORPUS, "row", item.index): item for item in items}
     judged = [
-        Judged(places[rows.fixed["document_uid"][row].tobytes()], label, probability)
-        for row, (label, probability) in found.items()
+        LabeledByModel(items_by_uid[rows.fixed["document_uid"][row].tobytes()], label, probability)
+        for row, (label, probability) in predictions.items()
     ]
-    return sorted(judged, key=lambda one: one.item.index), len(items) - len(judged)
+    return sorted(judged, key=lambda item: item.item.index), len(items) - len(judged)
 
 
-def _most_probable(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
-    """Return the class with the highest probability of each row, with that."""
+def _most_probable_class(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
+    """Return the most probable class of each row, and its probability."""
     best = scores.float().softmax(-1).max(-1)
     if not torch.isfinite(best.values).all():
-        raise IntegrityError("a row got no finite score: the weights are no use")
+        raise IntegrityError("a row got no finite score: the weights are unusable")
     return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The last word of a passage, which only the whole passage tells (LAMBADA, arXiv 1606.06031)."""
+"""Predict the last word of passages that need the entire passage as context (LAMBADA, arXiv 1606.06031)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, te
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _BATCH: Final = 64
-"""Passages that are continued together; none depends on the others."""
+"""passages per batch; none depends on the others"""
 
 
 class _Row(NamedTuple):
-    """Tokens of a passage as far as the model has places, and how many of them are its last word."""
+    """Tokens of a passage, truncated to the model's positions, and how many of them are its last word."""
 
     ids: list[int]
     asked: int
@@ -28,38 +28,33 @@ class _Row(NamedTuple):
 
 
 def read_passages(path: Path) -> list[str]:
-    """Return the passages of a file or folder: the field `text` of lines of JSON, or lines of text as published.
-
-    Raises:
-        ConfigurationError: there is none of two words or more.
-        IntegrityError: a file is damaged, or a line has no text.
-    """
-    found: list[str] = []
+    """Return the passages of a file or folder: the field `text` of lines of JSON, or lines of text as published."""
+    texts: list[str] = []
     for file in files_of(path):
         if not {".json", ".jsonl"} & set(file.suffixes):
-            found += [line.strip() for _, line in text_lines(file)]
+            texts += [line.strip() for _, line in text_lines(file)]
             continue
         for number, fields in json_lines(file):
             if not isinstance(text := fields.get("text"), str):
                 raise IntegrityError(
                     f"{file}, line {number}: expected a field 'text', got {', '.join(fields) or 'none'}"
                 )
-            found.append(text.strip())
-    passages = [text for text in found if len(text.split()) > 1]
+            texts.append(text.strip())
+    passages = [text for text in texts if len(text.split()) > 1]
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
     return passages
 
 
 def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
-    """Return the share of last words that are generated greedily, and their perplexity, which is by word.
+    """Return the share of last words that greedy decoding predicts, and their perplexity per word.
 
-    A word is right if all of its tokens are; white space before it belongs to it. A passage with more tokens than the
-    position table loses its beginning, and is counted. Beside it is the share of the most frequent last word.
+    A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position
+    table loses its start, and is counted. The baseline is the most frequent last word.
 
     Args:
         trained: a decoder and its tokenizer.
-        first: token that precedes a text; None: nothing does.
+        first: token before a text; None: nothing.
         passages: of two words or more.
 
     Raises:
@@ -71,12 +66,12 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):
         before = len(text.rsplit(maxsplit=1)[0])
         ids = [*head, *encoding.ids.tolist()]
-        kept = ids if limit is None else ids[-limit:]
-        rows.append(_Row(kept, int((encoding.starts >= before).sum()), len(kept) < len(ids)))
+        truncated = ids if limit is None else ids[-limit:]
+        rows.append(_Row(truncated, int((encoding.starts >= before).sum()), len(truncated) < len(ids)))
     chosen = [row for row in rows if 0 < row.asked < len(row.ids)]
     scores = log_likelihoods(trained.model, [row.ids for row in chosen])
-    total = math.fsum(float(one[-row.asked :].sum()) for one, row in zip(scores, chosen, strict=True))
-    right = sum(_right(trained, chosen[begin : begin + _BATCH]) for begin in range(0, len(chosen), _BATCH))
+    total = math.fsum(float(row_scores[-row.asked :].sum()) for row_scores, row in zip(scores, chosen, strict=True))
+    right = sum(_count_correct(trained, chosen[begin : begin + _BATCH]) for begin in range(0, len(chosen), _BATCH))
     words = Counter(text.split()[-1] for text in passages)
     return {
         "n": len(chosen),
@@ -88,15 +83,18 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     }
 
 
-def _right(trained: TrainedModel, rows: Sequence[_Row]) -> int:
-    """Return how many rows end with the tokens that the model would write."""
+def _count_correct(trained: TrainedModel, rows: Sequence[_Row]) -> int:
+    """Return how many rows end with the tokens that the model would generate."""
     decoding = Decoding(max_tokens=max(row.asked for row in rows))
-    found = generate(trained.model, [row.ids[: -row.asked] for row in rows], decoding)
-    return sum(one.ids[: row.asked] == row.ids[-row.asked :] for one, row in zip(found, rows, strict=True))
+    continuations = generate(trained.model, [row.ids[: -row.asked] for row in rows], decoding)
+    return sum(
+        continuation.ids[: row.asked] == row.ids[-row.asked :]
+        for continuation, row in zip(continuations, rows, strict=True)
+    )
 
 
 def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for people."""
+    """Yield readable lines."""
     left_out = f"{scores['truncated']:,} truncated, {scores['skipped']:,} skipped"
     yield f"{scores['suite']}: {scores['n']:,} passages, {left_out}; step {scores['step']:,}"
     below = "  BELOW this baseline" if scores["accuracy"] < scores["baselines"]["majority"] else ""

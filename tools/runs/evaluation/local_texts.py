@@ -1,4 +1,4 @@
-"""Texts of local files, plain or compressed: lines of JSON, or whole files."""
+"""Read texts of local files, plain or compressed: lines of JSON, or one text per file."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
-    """Return a file, or the files of a folder in order, hidden ones left out; names hold one of the endings.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return a file, or the visible files of a folder in order, whose names contain one of the endings."""
     if path.is_file():
         return [path]
     inside = sorted(path.glob("*")) if path.is_dir() else []
-    found = [one for one in inside if one.is_file() and one.name[0] != "." and any(end in one.name for end in endings)]
-    if not found:
+    files = [
+        path_inside
+        for path_inside in inside
+        if path_inside.is_file() and path_inside.name[0] != "." and any(end in path_inside.name for end in endings)
+    ]
+    if not files:
         kinds = " or ".join(f"*{ending}*" for ending in endings if ending) or "files"
         raise ConfigurationError(f"{path}: no such file: give a file, or a folder with {kinds}")
-    return found
+    return files
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number of each line of a file, from 1, with the object that it holds; empty lines are left out.
+    """Yield (line number from 1, object) for each line of a file; empty lines are skipped.
 
     Raises:
         IntegrityError: a line is no JSON object, or the file is damaged.
@@ -39,12 +39,12 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            fields = json.loads(line)
         except ValueError as error:
             raise IntegrityError(f"{path}, line {number}: expected a JSON object: {error}") from error
-        if not isinstance(found, dict):
-            raise IntegrityError(f"{path}, line {number}: expected a JSON object, got {type(found).__name__}")
-        yield number, found
+        if not isinstance(fields, dict):
+            raise IntegrityError(f"{path}, line {number}: expected a JSON object, got {type(fields).__name__}")
+        yield number, fields
 
 
 def texts_of_files(path: Path) -> Iterator[str]:
@@ -53,9 +53,9 @@ def texts_of_files(path: Path) -> Iterator[str]:
 
 
 def named_texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a file or folder as `texts_of_files` does, after the name of each.
+    """Yield names and texts of a file or folder as `texts_of_files` reads them.
 
-    That is the name of its file, and of lines of JSON also the number of the line: `dev.jsonl:1`.
+    The name is that of the file, for lines of JSON with the line number: `dev.jsonl:1`.
     """
     for file in files_of(path):
         if not {".json", ".jsonl"} & set(file.suffixes):
@@ -69,7 +69,7 @@ def named_texts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of each line of a file, plain or compressed, from 1, and the line.
+    """Yield (line number from 1, line) of a file, plain or compressed.
 
     Raises:
         IntegrityError: the file is damaged, not UTF-8, or has a line beyond the limit.

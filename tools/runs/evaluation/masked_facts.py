@@ -1,4 +1,4 @@
-"""Facts that a masked model completes with one word (LAMA, arXiv 1909.01066)."""
+"""Complete facts with one masked word (LAMA, arXiv 1909.01066)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP: Final = 10
 
 
 class Fact(NamedTuple):
-    """A sentence with a gap, the word that fills it, and the relation that it is of."""
+    """A sentence with a gap, the word that fills it, and its relation."""
 
     before: str
     after: str
@@ -30,17 +30,17 @@ class Fact(NamedTuple):
 def read_facts(path: Path) -> list[Fact]:
     """Return the facts of a file or folder: lines of JSON with `masked_sentence` (or `masked_sentences`), `obj_label`.
 
-    The relation is `predicate_id`, or else the name of the file. Several sentences are one text.
+    The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
 
     Raises:
         ConfigurationError: there is no fact.
         IntegrityError: a line has no word, or no sentence with one [MASK].
     """
-    found = []
+    facts = []
     for file in files_of(path):
         for number, fields in json_lines(file):
-            given = fields.get("masked_sentence", fields.get("masked_sentences"))
-            text = " ".join(map(str, given)) if isinstance(given, list) else str(given)
+            sentence = fields.get("masked_sentence", fields.get("masked_sentences"))
+            text = " ".join(map(str, sentence)) if isinstance(sentence, list) else str(sentence)
             before, mask, after = text.partition(_MASK)
             word = fields.get("obj_label")
             if not mask or _MASK in after or not isinstance(word, str) or not word.strip():
@@ -49,30 +49,26 @@ def read_facts(path: Path) -> list[Fact]:
                     f"{', '.join(fields) or 'nothing'}"
                 )
             relation = str(fields.get("predicate_id", file.name.partition(".")[0]))
-            found.append(Fact(before, after, word.strip(), relation))
-    if not found:
+            facts.append(Fact(before, after, word.strip(), relation))
+    if not facts:
         raise ConfigurationError(f"{path}: expected facts, lines of JSON, got none")
-    return found
+    return facts
 
 
 def read_words(path: Path) -> list[str]:
-    """Return the words of a file, one a line."""
+    """Return the words of a file, one per line."""
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
 def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
-    """Return how often the word, or one of the ten most probable, is right: means over relations.
+    """Return how often the correct word is the most probable one or among the top ten: means over relations.
 
-    A word competes with the candidates: `words`, or the words of all facts, as far as they are one token. A fact whose
-    word is none of them is skipped and counted. The most frequent word of each relation is beside it.
-
-    Args:
-        trained: a masked model and its tokenizer.
-        facts: of any relations.
-        words: that compete; models with different vocabularies are compared over the words that all of them have.
+    Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
+    any other word is skipped and counted. The baseline is the most frequent word of each relation. To compare models
+    with different vocabularies, give the words that all of them have.
 
     Raises:
-        ConfigurationError: the model has no head of masked tokens, or no word is one token.
+        ConfigurationError: the model has no masked-token head, or no word is a single token.
         BatchError: a sentence is longer than the position table.
     """
     vocabulary = trained.tokenizer.vocabulary
@@ -82,21 +78,25 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
         raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")
     asked = [fact for fact in facts if fact.word in tokens]
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
-    ids = [one.ids.tolist() for one in trained.tokenizer.encode(texts)]
-    rows = [[cls, *left, mask, *right, sep] for left, right in zip(ids[::2], ids[1::2], strict=True)]
+    ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
+    rows = [[cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)]
     candidates = list(dict.fromkeys(tokens.values()))
-    places = [1 + len(left) for left in ids[::2]]
-    scores = candidate_scores(trained.model, rows, places, candidates).numpy()
-    right = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
-    own = scores[np.arange(len(asked)), right][:, None]
-    ranks = (scores > own).sum(axis=1) + (scores == own).sum(axis=1)  # a tie is wrong
-    return {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)} | _means(asked, ranks)
+    positions = [1 + len(left) for left in ids[::2]]
+    scores = candidate_scores(trained.model, rows, positions, candidates).numpy()
+    correct = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
+    correct_scores = scores[np.arange(len(asked)), correct][:, None]
+    ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)  # a tie is wrong
+    return {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)} | _mean_over_relations(
+        asked, ranks
+    )
 
 
 def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
-    """Return the token of each word that is one token inside of a sentence."""
+    """Return the token of each word that is a single token inside a sentence."""
     distinct = list(dict.fromkeys(words))
-    (first,), *encoded = (one.ids for one in trained.tokenizer.encode(["a", *(f"a {word}" for word in distinct)]))
+    (first,), *encoded = (
+        relation.ids for relation in trained.tokenizer.encode(["a", *(f"a {word}" for word in distinct)])
+    )
     unknown = trained.tokenizer.vocabulary.specials.get("unk")
     return {
         word: int(ids[1])
@@ -105,31 +105,33 @@ def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int
     }
 
 
-def _means(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return shares by relation, and their means."""
-    places: dict[str, list[int]] = defaultdict(list)
+def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return the metrics by relation, and their means."""
+    facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
-        places[fact.relation].append(number)
+        facts_by_relation[fact.relation].append(number)
     relations = {
         name: {
-            "n": len(of),
-            "p_at_1": float((ranks[of] == 1).mean()),
-            f"p_at_{_TOP}": float((ranks[of] <= _TOP).mean()),
-            "majority": Counter(asked[one].word for one in of).most_common(1)[0][1] / len(of),
+            "n": len(indices),
+            "p_at_1": float((ranks[indices] == 1).mean()),
+            f"p_at_{_TOP}": float((ranks[indices] <= _TOP).mean()),
+            "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1] / len(indices),
         }
-        for name, of in sorted(places.items())
+        for name, indices in sorted(facts_by_relation.items())
     }
     names = ("p_at_1", f"p_at_{_TOP}", "majority")
-    means = {name: float(np.mean([one[name] for one in relations.values()])) if relations else 0.0 for name in names}
+    means = {
+        name: float(np.mean([index[name] for index in relations.values()])) if relations else 0.0 for name in names
+    }
     return {**means, "relations": relations}
 
 
 def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for people; a share below that of the most frequent words says so."""
+    """Yield readable lines; a score below the most frequent word is marked."""
     skipped = f"{scores['skipped']:,} skipped whose word is not one of {scores['candidates']:,} single tokens"
     yield f"{scores['suite']}: {scores['n']:,} facts, {skipped}; step {scores['step']:,}"
-    for name, one in scores["relations"].items():
-        yield f"  {name:<22}P@1 {one['p_at_1']:.4f}  P@{_TOP} {one[f'p_at_{_TOP}']:.4f}  ({one['n']:,})"
+    for relation_name, row in scores["relations"].items():
+        yield f"  {relation_name:<22}P@1 {row['p_at_1']:.4f}  P@{_TOP} {row[f'p_at_{_TOP}']:.4f}  ({row['n']:,})"
     below = "  BELOW the most frequent word" if scores["p_at_1"] < scores["majority"] else ""
     shown = f"P@1 {scores['p_at_1']:.4f}  P@{_TOP} {scores[f'p_at_{_TOP}']:.4f}"
     yield f"  {'mean over relations':<22}{shown}  most frequent word {scores['majority']:.4f}{below}"

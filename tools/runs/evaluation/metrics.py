@@ -1,4 +1,4 @@
-"""Metrics of tasks by name, from scikit-learn and SciPy; each is a number from -1 or 0 to 1."""
+"""Task metrics by name, from scikit-learn and SciPy; each is a number from -1 or 0 to 1."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers and predictions of rows, in the order of the set.
-
-    Args:
-        answers: classes or numbers that the set has, [n].
-        predicted: classes or numbers that the model gives, [n].
-    """
+    """Answers and predictions of rows, in set order: classes or numbers, [n]."""
 
     answers: NDArray[Any]
     predicted: NDArray[Any]
@@ -36,14 +31,14 @@ class Scored:
     """Metrics of a model and of baselines.
 
     Args:
-        count: rows, words or questions that are judged.
-        metrics: of the model, by name.
+        count: rows, words or questions that are scored.
+        metrics: the model's metrics, by name.
         baselines: the same metrics of each baseline.
         degenerate: true if one side is constant, so that no correlation is defined.
-        units: of the model, numbers of each sentence, question or text, from whose sums `value_of` computes a metric.
-        signatures: of the programs that computed metrics, by name, where they have one.
-        predictions: classes or numbers that written texts name; None: the rows have no texts, or those name none.
-        unparsable: texts that name no class and no number; None: texts name none.
+        units: counts per sentence, question or text, from whose sums `value_of` computes a metric.
+        signatures: sacrebleu's signatures of metrics, by name.
+        predictions: classes or numbers that generated texts name; None: they name none.
+        unparsable: number of texts that name no class or number; None: texts name none.
     """
 
     count: int
@@ -62,12 +57,12 @@ def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> flo
 
 
 def _matthews(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
-    """Return Matthews's correlation; 0 where one side is constant, as scikit-learn gives, which warns of it too."""
+    """Return Matthews' correlation, 0 where one side is constant, as scikit-learn does with a warning."""
     return 0.0 if degenerate(answers, predicted) else float(metrics.matthews_corrcoef(answers, predicted))
 
 
-def _correlation(of: Callable[..., Any]) -> Metric:
-    """Return a correlation that is 0 where one side is constant, for which it is not defined."""
+def _correlation_metric(of: Callable[..., Any]) -> Metric:
+    """Return a correlation metric that is 0 where one side is constant."""
 
     def correlation(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
         return 0.0 if degenerate(answers, predicted) else float(of(answers, predicted).statistic)
@@ -82,8 +77,8 @@ METRICS: Final[dict[str, Metric]] = {
         metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
     ),
     "matthews_correlation": _matthews,
-    "pearson": _correlation(stats.pearsonr),
-    "spearman": _correlation(stats.spearmanr),
+    "pearson": _correlation_metric(stats.pearsonr),
+    "spearman": _correlation_metric(stats.spearmanr),
 }
 """The metrics that tasks name."""
 
@@ -94,11 +89,7 @@ def degenerate(answers: NDArray[Any], predicted: NDArray[Any]) -> bool:
 
 
 def score(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
-    """Return the task's metrics over all rows at once; means of parts would be other numbers.
-
-    Raises:
-        ConfigurationError: the task names a metric that is not here.
-    """
+    """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
     if unknown := [name for name in facts.metrics if name not in METRICS]:
         raise ConfigurationError(f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}")
     names: Sequence[str] = facts.metrics

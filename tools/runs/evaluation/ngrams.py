@@ -1,4 +1,4 @@
-"""Unigram and bigram models of words, the baselines of minimal pairs."""
+"""Unigram and bigram word models, the baselines of minimal pairs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _START: Final = "\n"
-"""before the first word of a text; no word is a line break"""
+"""marks the start of a text; no word is a line break"""
 DISCOUNT: Final = 0.75
 
 
 class WordModel:
-    """Counts of words and of pairs of words of a text.
+    """Word and bigram counts of texts.
 
-    p(w) = (count + 1) / (all + kinds + 1), so that a word never seen has a share of its own. p(w after v) takes
-    DISCOUNT from the count of each pair, and gives that to p(w): interpolated absolute discounting (Ney et al. 1994).
-
-    Args:
-        texts: to count; each begins on its own.
+    p(w) = (count + 1) / (total + types + 1), so that unseen words have some probability. p(w | v) subtracts DISCOUNT
+    from the count of each bigram and gives it to p(w): interpolated absolute discounting (Ney et al. 1994).
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -40,26 +37,26 @@ class WordModel:
 
     @property
     def words(self) -> int:
-        """Words that were counted."""
+        """Number of counted words."""
         return self._total
 
     def unigram(self, text: str) -> float:
         """Return the natural log-probability of a text's words, each by itself."""
-        return sum(math.log(self._alone(word)) for word in _WORD.findall(text))
+        return sum(math.log(self._unigram_probability(word)) for word in _WORD.findall(text))
 
     def bigram(self, text: str) -> float:
-        """Return the natural log-probability of a text's words, each after the one before."""
-        return sum(math.log(self._following(before, word)) for before, word in _pairs(text))
+        """Return the natural log-probability of a text's words, each given the previous one."""
+        return sum(math.log(self._bigram_probability(before, word)) for before, word in _pairs(text))
 
-    def _alone(self, word: str) -> float:
+    def _unigram_probability(self, word: str) -> float:
         return (self._words[word] + 1) / (self._total + len(self._words) + 1)
 
-    def _following(self, before: str, word: str) -> float:
+    def _bigram_probability(self, before: str, word: str) -> float:
         seen = self._after[before]
         if not seen:
-            return self._alone(word)
-        kept = max(self._pairs[before, word] - DISCOUNT, 0.0)
-        return (kept + DISCOUNT * self._kinds[before] * self._alone(word)) / seen
+            return self._unigram_probability(word)
+        discounted = max(self._pairs[before, word] - DISCOUNT, 0.0)
+        return (discounted + DISCOUNT * self._kinds[before] * self._unigram_probability(word)) / seen
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

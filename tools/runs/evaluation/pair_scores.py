@@ -1,4 +1,4 @@
-"""Texts that are compared by their vectors: cosines of a model, and of what has learnt nothing."""
+"""Compare texts by their vectors: cosine similarities of a model and of untrained baselines."""
 
 from __future__ import annotations
 
@@ -14,51 +14,43 @@ from torch.nn import functional as F
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.rows import Rows
 from clozeline.tools.runs.evaluation.baselines import parts_of, shared_words, texts_of
-from clozeline.tools.runs.evaluation.predictions import dealt
+from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
-"""Cosines nearer to each other are equal: those of one text in two batches."""
+"""cosines closer than this are equal: the same text in two batches"""
 
 
 def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, float]:
-    """Return the cosine of the two texts of each row of one process's share, by the number of the row.
+    """Return the cosine of the two texts of each row in one process's share, by row index.
 
-    Of a task without numbers, such as translations, it is 1 where no other second text of the split is nearer to the
-    first one than its own, else 0.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
-        rank: of this process.
-        size: number of processes.
+    For a task without numbers, such as translation retrieval: 1 if no other second text of the split is closer to the
+    first text than its own, else 0.
     """
-    retrieved = opened.facts.metrics == ("accuracy",)
-    offered = (
-        torch.cat([_vectors(opened, rows, "input_ids_b", batch) for batch in dealt(rows, 0, 1)]) if retrieved else None
+    is_retrieval = opened.facts.metrics == ("accuracy",)
+    all_second = (
+        torch.cat([_encode_side(opened, rows, "input_ids_b", batch) for batch in iterate_batches(rows, 0, 1)])
+        if is_retrieval
+        else None
     )
-    found: dict[int, float] = {}
-    for batch in dealt(rows, rank, size):
-        first, second = (_vectors(opened, rows, side, batch) for side in _SIDES)
-        found |= dict(zip(batch.tolist(), _compared(first, second, offered).tolist(), strict=True))
-    return found
+    cosines: dict[int, float] = {}
+    for batch in iterate_batches(rows, rank, size):
+        first, second = (_encode_side(opened, rows, side, batch) for side in _SIDES)
+        cosines |= dict(zip(batch.tolist(), _compare(first, second, all_second).tolist(), strict=True))
+    return cosines
 
 
 def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    """Return the cosine of each row, or whether its texts find each other, by models that have learnt nothing.
+    """Return each row's cosine, or whether its texts retrieve each other, for untrained baselines.
 
-    `untrained`: means of random vectors of the tokens, which compare the tokens that texts share; `centred`: less the
-    mean of all texts (the two rows of STS-B that a trained encoder must be above); `overlap`: shared words, by all
-    words of both (Jaccard), of tasks with numbers.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
+    `untrained`: means of random token vectors, which compare the tokens that texts share; `centred`: minus the mean of
+    all texts (the two STS-B baselines that a trained encoder must beat); `overlap`: Jaccard similarity of the words,
+    for tasks with numbers.
     """
-    retrieved = opened.facts.metrics == ("accuracy",)
-    cosines = _untrained(opened, [_rows(rows, side) for side in _SIDES], retrieved=retrieved)
-    if retrieved:
+    is_retrieval = opened.facts.metrics == ("accuracy",)
+    cosines = _random_vector_cosines(opened, [_token_rows(rows, side) for side in _SIDES], is_retrieval=is_retrieval)
+    if is_retrieval:
         return cosines
     tokenizer = opened.trained.tokenizer
     texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), tokenizer) for side in _SIDES)
@@ -67,23 +59,19 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
 
 
 def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    """Return the same cosines of rows that hold both texts, each text read apart and without its frame.
+    """Return the same cosines for rows that hold both texts, each text taken without special tokens.
 
-    A text of nothing but special tokens is like no other: its cosine is 0.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
+    A text of only special tokens has cosine 0 with every other.
     """
     parts = parts_of(rows, opened.trained.tokenizer)
-    sides = [[of[place] if place < len(of) else [] for of in parts] for place in (0, 1)]
-    return _untrained(opened, sides, retrieved=False)
+    sides = [[texts_of_row[index] if index < len(texts_of_row) else [] for texts_of_row in parts] for index in (0, 1)]
+    return _random_vector_cosines(opened, sides, is_retrieval=False)
 
 
-def _untrained(
-    opened: TaskRun, sides: Sequence[Sequence[Sequence[int]]], *, retrieved: bool
+def _random_vector_cosines(
+    opened: TaskRun, sides: Sequence[Sequence[Sequence[int]]], *, is_retrieval: bool
 ) -> dict[str, NDArray[np.float64]]:
-    """Return what `_compared` does of means of random vectors, one for each token, and of those less their mean."""
+    """Return `_compare` of means of random vectors, one per token, and of those minus their mean."""
     trained = opened.trained
     size = trained.model.vocab_size, trained.model.config.embedding_width
     table = torch.randn(size, generator=torch.Generator().manual_seed(opened.seed))
@@ -92,23 +80,23 @@ def _untrained(
     cosines = {}
     for name, pair in {"untrained": plain, "centred": [side - middle for side in plain]}.items():
         first, second = (F.normalize(side, dim=-1) for side in pair)
-        cosines[name] = _compared(first, second, second if retrieved else None).numpy().astype(np.float64)
+        cosines[name] = _compare(first, second, second if is_retrieval else None).numpy().astype(np.float64)
     return cosines
 
 
-def _compared(first: Tensor, second: Tensor, offered: Tensor | None) -> Tensor:
-    """Return the cosine of each pair [n], or 1 where none of the offered vectors is nearer to the first, else 0."""
+def _compare(first: Tensor, second: Tensor, all_second: Tensor | None) -> Tensor:
+    """Return the cosine of each pair [n], or 1 if no vector in `all_second` is closer to the first, else 0."""
     cosines = (first * second).sum(-1)
-    return cosines if offered is None else (cosines >= (first @ offered.T).amax(1) - _ROUNDING).float()
+    return cosines if all_second is None else (cosines >= (first @ all_second.T).amax(1) - _ROUNDING).float()
 
 
-def _vectors(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
+def _encode_side(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
     """Return the vectors of one text of some rows, [n, dim]."""
     model = opened.trained.model
-    tensors = batch_tensors(_rows(rows.take(batch), side), model.family.tokens.weight.device)
+    tensors = batch_tensors(_token_rows(rows.take(batch), side), model.family.tokens.weight.device)
     with torch.no_grad():
         return model.logits(tensors)[opened.head].cpu()
 
 
-def _rows(rows: Rows, side: str) -> Sequence[list[int]]:
+def _token_rows(rows: Rows, side: str) -> Sequence[list[int]]:
     return [rows.columns[side][row].tolist() for row in range(len(rows))]

@@ -1,4 +1,4 @@
-"""Perplexity of documents, read in strided windows; no document is context of another."""
+"""Compute the perplexity of documents in strided windows; documents never see each other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
-from clozeline.tools.runs.inference.text_likelihoods import opening, prepared
+from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
-_TOGETHER = 1 << 17
-"""tokens of documents that are read together"""
+_BATCH_TOKENS = 1 << 17
+"""tokens of documents per batch"""
 
 
 @dataclass(frozen=True)
 class _Document:
-    """Token ids, the first of which is context alone, and the bytes of UTF-8 that the others stand for."""
+    """Token ids, the first one only as context, and the UTF-8 bytes of the others."""
 
     ids: list[int]
     size: int | None
@@ -31,42 +31,45 @@ class _Document:
 def perplexity_scores(
     run: Path, trained: TrainedModel, source: Path, window: int | None, stride: int | None
 ) -> dict[str, Any]:
-    """Return the mean negative log-likelihood of a token, and what follows from it.
+    """Return the mean negative log-likelihood per token, and what follows from it.
 
     Args:
         run: the run directory.
         trained: its model.
-        source: a shard set, or a file or folder of texts. Texts are tokenized, and begin as documents did in training;
-            bits per byte are those of their UTF-8. Rows of a set are cut at their documents, the first token of each is
-            context alone, and their bytes are not known.
-        window: tokens that a prediction reads at most; None: those of the training rows.
+        source: a shard set, or a file or folder of texts. Texts are tokenized and start like training documents; bits
+            per byte refer to their UTF-8. Rows of a set are split at their documents; the first token of each is only
+            context, and their bytes are unknown.
+        window: maximum context per prediction, in tokens; None: the length of training rows.
         stride: tokens between windows; None: half a window.
 
     Raises:
-        ConfigurationError: the run was not trained to predict tokens from the left, window and stride do not go
-            together, or there is no token.
+        ConfigurationError: the run was not trained left-to-right, window and stride do not fit, or there is no token.
     """
-    ready = [objective for objective in trained.objectives if "causal" in prepared(objective)]
+    ready = [objective for objective in trained.objectives if "causal" in prepared_scores(objective)]
     if not ready:
-        raise ConfigurationError(f"{run}: perplexity needs a run that was trained to predict tokens from the left")
-    length, step = _sizes(trained, window, stride)
-    first = opening(trained, ready[0])
-    documents = _rows(trained, source) if _is_set(source) else _texts(trained, source, first)
-    total, tokens, size, count, whole = 0.0, 0, 0, 0, True
-    for group in _groups(documents):
+        raise ConfigurationError(f"{run}: perplexity needs a run that was trained to predict tokens left-to-right")
+    length, step = _window_and_stride(trained, window, stride)
+    first = first_token(trained, ready[0])
+    documents = _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first)
+    total, tokens, size, count, all_sizes_known = 0.0, 0, 0, 0, True
+    for group in _batch_documents(documents):
         for document, scores in zip(
-            group, log_likelihoods_in_windows(trained.model, [one.ids for one in group], length, step), strict=True
+            group,
+            log_likelihoods_in_windows(
+                trained.model, [document_in_group.ids for document_in_group in group], length, step
+            ),
+            strict=True,
         ):
             total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
-            size, whole = size + (document.size or 0), whole and document.size is not None
+            size, all_sizes_known = size + (document.size or 0), all_sizes_known and document.size is not None
     if not tokens:
         raise ConfigurationError(f"{source}: expected tokens to score, got none")
     return {
         "perplexity": math.exp(total / tokens),
         "nats": total / tokens,
-        "bits_per_byte": total / (math.log(2) * size) if whole and size else None,
+        "bits_per_byte": total / (math.log(2) * size) if all_sizes_known and size else None,
         "tokens": tokens,
-        "bytes": size if whole else None,
+        "bytes": size if all_sizes_known else None,
         "documents": count,
         "first_token": "context" if _is_set(source) or first is None else "scored",
         "window": length,
@@ -75,7 +78,7 @@ def perplexity_scores(
 
 
 def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for people."""
+    """Yield readable lines."""
     bits = "" if scores["bits_per_byte"] is None else f", {scores['bits_per_byte']:.4f} bits per byte"
     yield f"perplexity {scores['perplexity']:.3f}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
     yield (
@@ -84,7 +87,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _sizes(trained: TrainedModel, window: int | None, stride: int | None) -> tuple[int, int]:
+def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None) -> tuple[int, int]:
     limit = trained.model.config.position.limit
     longest = trained.sets[0].max_length
     length = window or min(longest, limit or longest)
@@ -100,25 +103,25 @@ def _is_set(source: Path) -> bool:
     return source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
 
 
-def _texts(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:
+def _read_texts(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:
     for text in texts_of_files(source):
         ids = trained.tokenizer.encode([text])[0].ids.tolist()
         size = len(text.encode())
-        if first is None:  # the first token is not scored, so that its bytes do not count
+        if first is None:  # the first token is not scored, so its bytes do not count
             size -= len(trained.tokenizer.decode_part(ids[:1]).encode())
         yield _Document(ids if first is None else [first, *ids], size)
 
 
-def _rows(trained: TrainedModel, source: Path) -> Iterator[_Document]:
+def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
-    trained.refuse_other_tokenizer(shards)
+    trained.require_same_tokenizer(shards)
     objective = shards.manifest.objective
     if objective is not None and objective.name != "causal_lm":
-        raise ConfigurationError(f"{source}: perplexity needs rows as they are, got those of {objective.label}")
-    yield from (_Document(ids, None) for ids in _parts(shards))
+        raise ConfigurationError(f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}")
+    yield from (_Document(ids, None) for ids in _document_ids(shards))
 
 
-def _parts(shards: ShardSet) -> Iterator[list[int]]:
+def _document_ids(shards: ShardSet) -> Iterator[list[int]]:
     names = {spec.name for spec in shards.columns}
     column = "input_ids" if "input_ids" in names else "ids"
     for block in range(len(shards.index)):
@@ -131,14 +134,14 @@ def _parts(shards: ShardSet) -> Iterator[list[int]]:
                 yield row[column][begin:end].tolist()
 
 
-def _groups(documents: Iterator[_Document]) -> Iterator[list[_Document]]:
+def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]]:
     group: list[_Document] = []
-    held = 0
+    tokens = 0
     for document in documents:
         group.append(document)
-        held += len(document.ids)
-        if held >= _TOGETHER:
+        tokens += len(document.ids)
+        if tokens >= _BATCH_TOKENS:
             yield group
-            group, held = [], 0
+            group, tokens = [], 0
     if group:
         yield group

@@ -1,4 +1,4 @@
-"""The scores of a run on a split, as JSON and as lines, each beside its baselines."""
+"""Score a run on a split, as JSON and as lines, next to its baselines."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
 from clozeline.tools.runs.evaluation.answer_scores import answer_scores, read_spans
 from clozeline.tools.runs.evaluation.baselines import baseline_predictions, texts_of
 from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
-from clozeline.tools.runs.evaluation.generation_scores import generated_share, text_scores
+from clozeline.tools.runs.evaluation.generation_scores import generate_share, text_scores
 from clozeline.tools.runs.evaluation.group_units import GROUPED, Grouped
 from clozeline.tools.runs.evaluation.metrics import Predictions, Scored, degenerate, score
 from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
-from clozeline.tools.runs.evaluation.predictions import Read, answers_of, predict, predict_share, set_rows, whole
+from clozeline.tools.runs.evaluation.predictions import (
+    Read,
+    answers_of,
+    collect_predictions,
+    merge_shares,
+    predict_share,
+    set_rows,
+)
 from clozeline.tools.runs.evaluation.tag_scores import read_tags, tag_scores
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 
-def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
-    """Return what the model says of one process's share of a split, by the number of the row.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
-        rank: of the process.
-        size: number of processes.
-    """
+def predict_task_share(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    """Return the model's predictions for one process's share of a split, by row index."""
     facts = opened.facts
     if facts.head == "lm":
-        return generated_share(opened, rows, rank, size)
+        return generate_share(opened, rows, rank, size)
     if facts.head == "similarity":
         return pair_share(opened, rows, rank, size)
     reads: dict[str, Read] = {"tagging": partial(read_tags, facts=facts), "span": read_spans}
@@ -45,34 +45,26 @@ def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[
     return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
 
 
-def scored_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> Scored:
-    """Return the metrics of a model and of baselines.
-
-    Args:
-        opened: run and split.
-        rows: of the split.
-        shares: predictions of each process.
-    """
+def score_shares(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> Scored:
+    """Return the metrics of a model and of baselines, given the predictions of each process."""
     facts = opened.facts
     if facts.head == "tagging":
-        return tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+        return tag_scores(facts, set_rows(opened.train), rows, merge_shares(shares, len(rows)))
     if facts.head == "lm":
         languages = opened.shards.manifest.languages
-        return text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)), *languages[:1])
+        return text_scores(facts, set_rows(opened.train), rows, merge_shares(shares, len(rows)), *languages[:1])
     if facts.head == "span":
-        return answer_scores(facts, rows, whole(shares, len(rows)))
-    return _answer_scores(opened, rows, predict(shares, rows, facts))
+        return answer_scores(facts, rows, merge_shares(shares, len(rows)))
+    return _score_answers(opened, rows, collect_predictions(shares, rows, facts))
 
 
 def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
-    """Return everything that a score needs to be understood, as plain data.
-
-    Args:
-        opened: run and split.
-        scored: of them.
-    """
+    """Return the scores with everything needed to interpret them, as plain data."""
     facts, manifest = opened.facts, opened.shards.manifest
-    metrics, baselines = dict(scored.metrics), {name: dict(found) for name, found in scored.baselines.items()}
+    metrics, baselines = (
+        dict(scored.metrics),
+        {name: dict(baseline_metrics) for name, baseline_metrics in scored.baselines.items()},
+    )
     return {
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],
@@ -99,8 +91,8 @@ def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
     }
 
 
-def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Scored:
-    """Return the scores of rows that have one class or number each."""
+def _score_answers(opened: TaskRun, rows: Rows, predictions: Predictions) -> Scored:
+    """Return the scores of rows with one class or number each."""
     facts, answers = opened.facts, predictions.answers
     train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
     if facts.head == "similarity":
@@ -108,46 +100,46 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     elif facts.head == "multiple_choice":
         baselines = choice_baselines(train, rows, tokenizer)
     else:
-        given = texts_of(train, tokenizer), answers_of(train, facts)
-        baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+        fitted_on = texts_of(train, tokenizer), answers_of(train, facts)
+        baselines = baseline_predictions(facts, fitted_on, texts_of(rows, tokenizer))
         if facts.head == "regression" and facts.texts == 2:
             baselines |= row_baselines(opened, rows)
     for name in facts.metrics:
         if name in GROUPED:
-            return _grouped_scores(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])
+            return _score_groups(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])
     return Scored(
         len(answers),
         score(facts, answers, predictions.predicted),
-        {name: score(facts, answers, found) for name, found in baselines.items()},
+        {name: score(facts, answers, baseline) for name, baseline in baselines.items()},
         facts.head in ("regression", "similarity")
         and facts.metrics != ("accuracy",)
         and degenerate(answers, predictions.predicted),
     )
 
 
-def _grouped_scores(
+def _score_groups(
     units_of: Grouped,
     answers: NDArray[Any],
     predicted: NDArray[Any],
     baselines: Mapping[str, NDArray[Any]],
     groups: NDArray[Any],
 ) -> Scored:
-    """Return the scores of rows that are judged together, by the keys of their groups."""
+    """Return the scores of rows that are scored together, by the keys of their groups."""
 
-    def metrics(found: NDArray[Any]) -> dict[str, float]:
-        units = units_of(answers, found, groups)
+    def metrics(predictions: NDArray[Any]) -> dict[str, float]:
+        units = units_of(answers, predictions, groups)
         return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
 
     return Scored(
         len(answers),
         metrics(predicted),
-        {name: metrics(found) for name, found in baselines.items()},
+        {name: metrics(baseline) for name, baseline in baselines.items()},
         units=units_of(answers, predicted, groups),
     )
 
 
-def text_of(scores: Mapping[str, Any]) -> str:
-    """Return the only text of these scores: sorted keys, numbers in full."""
+def to_json(scores: Mapping[str, Any]) -> str:
+    """Return scores as canonical JSON: sorted keys, full precision."""
     return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
@@ -158,14 +150,14 @@ def unit_of(facts: TaskFacts) -> str:
 
 
 def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what lessens a score: outputs that name no answer, rows of train, contradicting labels."""
+    """Yield caveats of a score: unparsable outputs, rows of train, contradicting labels."""
     if "unparsable" in scores:
         yield f"{scores['unparsable']:,g} unparsable"
     yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in scores.get("notes", {}).items())
 
 
 def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for people; a score below a baseline says so."""
+    """Yield readable lines; scores below a baseline are marked."""
     unit, skipped = scores.get("unit", "rows"), sum(scores["skipped"].values())
     counts = [f"{scores['truncated']:,} truncated", f"{skipped:,} skipped", *notes_of(scores)]
     yield (
@@ -174,7 +166,7 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     )
     signed = scores.get("signatures", {})
     for metric, value in scores["metrics"].items():
-        others = ", ".join(f"{name} {found[metric]:.4f}" for name, found in scores["baselines"].items())
+        others = ", ".join(f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items())
         below = scores["below"][metric]
         note = f"  BELOW the baseline {' and '.join(below)}" if below else ""
         note += f"  ({signed[metric]})" if metric in signed else ""

@@ -1,4 +1,4 @@
-"""Scores of tagged words: entity F1 by seqeval, lenient and strict, and accuracy, beside the most frequent tag."""
+"""Score tagged words: lenient and strict entity F1 by seqeval, and accuracy, next to the most frequent tag."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from clozeline.tools.runs.evaluation.unit_sums import Units, entity_units
 
 Tags: TypeAlias = list[list[str]]
 _NONE: Final = "O"
-"""Tag of a word without tokens: none of an entity; where tags are plain classes it is wrong."""
+"""Tag of a word without tokens: no entity; where tags are plain classes, it is wrong."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence as its file has it.
+    """A sentence from its file.
 
     Args:
-        words: of the sentence.
+        words: its words.
         tags: names of their classes.
-        rows: rows that hold its windows, in their order.
+        rows: rows that hold its windows, in order.
     """
 
     words: tuple[str, ...]
@@ -43,34 +43,34 @@ class Sentence:
 
 
 def sentences_of(rows: Rows, facts: TaskFacts) -> list[Sentence]:
-    """Return the sentences of a set, put together from their windows, in the order of their first rows."""
-    found = []
+    """Return the sentences of a set, assembled from their windows, in the order of their first rows."""
+    sentences = []
     for order in windows_of(rows):
         records = [record_of(rows, row) for row in order]
         words = tuple(word for record in records for word in record["words"])
         tags = tuple(facts.labels[tag] for record in records for tag in record["tags"])
-        found.append(Sentence(words, tags, tuple(order)))
-    return found
+        sentences.append(Sentence(words, tags, tuple(order)))
+    return sentences
 
 
 def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, facts: TaskFacts) -> list[list[list[int]]]:
-    """Return for each row the classes of its tagged words: the best of each word, and the best sequence.
+    """Return, per row, the classes of its tagged words: the best of each word, and the best sequence.
 
-    The sequence obeys the rules of BIO, where the tags are such; of other tags both are the same.
+    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.
 
     Args:
         scores: [B, T, C] of the head tagging.
         tensors: the batch, with `label_index`.
         rows: its rows.
-        facts: of the task.
+        facts: the task.
 
     Raises:
-        IntegrityError: a score is no finite number.
+        IntegrityError: a score is not finite.
     """
     index = tensors["label_index"]
     flat = scores.flatten(0, 1)[index].float()
     if not flat.isfinite().all():
-        raise IntegrityError("the scores of a tagged word are no finite numbers: the weights are no use")
+        raise IntegrityError("the scores of a tagged word are not finite: the weights are unusable")
     counts = torch.bincount(index // scores.shape[1], minlength=len(scores))
     parts = torch.split(flat, counts.tolist())
     if not _has_entities(facts) or any(label[0] in "ES" for label in facts.labels):
@@ -87,22 +87,23 @@ def _has_entities(facts: TaskFacts) -> bool:
     return "entity_f1" in facts.metrics
 
 
-def tag_metrics(facts: TaskFacts, gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def tag_metrics(
+    facts: TaskFacts, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
     """Return the metrics of tags, sentence by sentence.
 
-    `entity_f1` is conlleval's, which reads an inner tag without its begin as an entity; `strict_entity_f1` counts well
-    formed ones of IOB2 alone. Both are computed over all sentences at once.
-
-    Args:
-        facts: of the task.
-        gold: tags of each sentence.
-        found: those predicted.
+    `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity; `strict_entity_f1` counts
+    only well-formed IOB2 entities. Both are computed over all sentences at once.
     """
-    pairs = [pair for one, other in zip(gold, found, strict=True) for pair in zip(one, other, strict=True)]
-    accuracy = sum(one == other for one, other in pairs) / max(1, len(pairs))
+    pairs = [
+        pair
+        for gold_tag, predicted_tag in zip(gold, predicted, strict=True)
+        for pair in zip(gold_tag, predicted_tag, strict=True)
+    ]
+    accuracy = sum(gold_tag == predicted_tag for gold_tag, predicted_tag in pairs) / max(1, len(pairs))
     if not _has_entities(facts):
         return {"accuracy": accuracy}
-    first, second = ([to_bio(tags) if _bioes(facts) else list(tags) for tags in side] for side in (gold, found))
+    first, second = ([to_bio(tags) if _is_bioes(facts) else list(tags) for tags in side] for side in (gold, predicted))
     if not any(tag != _NONE for tags in (*first, *second) for tag in tags):
         return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
     return {
@@ -112,15 +113,15 @@ def tag_metrics(facts: TaskFacts, gold: Sequence[Sequence[str]], found: Sequence
     }
 
 
-def _bioes(facts: TaskFacts) -> bool:
+def _is_bioes(facts: TaskFacts) -> bool:
     return any(label.startswith("S-") for label in facts.labels)
 
 
-def tag_baselines(facts: TaskFacts, train: Sequence[Sentence], given: Sequence[Sentence]) -> dict[str, Tags]:
-    """Return the tags that each baseline gives, learnt from the training set.
+def tag_baselines(facts: TaskFacts, train: Sequence[Sentence], sentences: Sequence[Sentence]) -> dict[str, Tags]:
+    """Return the tags of each baseline, fitted on the training set.
 
-    `majority` gives every word the most frequent tag of all, `most_frequent_tag` each word its own, and unknown words
-    that of all. `capitals` gives unknown words PROPN where they begin with a capital and NOUN elsewhere, where the task
+    `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its own, and unknown words
+    the overall one. `capitals` tags unknown words PROPN if they start with a capital and NOUN otherwise, if the task
     has both.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -128,96 +129,98 @@ def tag_baselines(facts: TaskFacts, train: Sequence[Sentence], given: Sequence[S
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             counts[word][tag] += 1
     order = {label: number for number, label in enumerate(facts.labels)}
-    overall = _first(sum(counts.values(), Counter()), order)
-    known = {word: _first(tags, order) for word, tags in counts.items()}
-    found = {
-        "majority": [[overall] * len(one.words) for one in given],
-        "most_frequent_tag": [[known.get(word, overall) for word in one.words] for one in given],
+    overall = _most_frequent(sum(counts.values(), Counter()), order)
+    known = {word: _most_frequent(tags, order) for word, tags in counts.items()}
+    baselines = {
+        "majority": [[overall] * len(sentence_given.words) for sentence_given in sentences],
+        "most_frequent_tag": [
+            [known.get(word, overall) for word in sentence_given.words] for sentence_given in sentences
+        ],
     }
     if {"PROPN", "NOUN"} <= order.keys():
-        found["capitals"] = [
-            [known.get(word, "PROPN" if word[:1].isupper() else "NOUN") for word in one.words] for one in given
+        baselines["capitals"] = [
+            [known.get(word, "PROPN" if word[:1].isupper() else "NOUN") for word in sentence_given.words]
+            for sentence_given in sentences
         ]
-    return found
+    return baselines
 
 
-def _first(tags: Counter[str], order: Mapping[str, int]) -> str:
-    """Return the most frequent tag, the first of the task's among equally frequent ones."""
+def _most_frequent(tags: Counter[str], order: Mapping[str, int]) -> str:
+    """Return the most frequent tag, the first in task order among ties."""
     return min(tags, key=lambda tag: (-tags[tag], order[tag]))
 
 
 def tag_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int, list[list[int]]]) -> Scored:
-    """Return the scores of all words of a set; those without tokens have the tag O.
+    """Return the scores of all words of a set, given `read_tags` per row; words without tokens get the tag O.
 
-    Besides the task's metrics there is `argmax_entity_f1`, of the best tag of each word by itself, and for plain
-    classes `unknown_accuracy`, that of words which the training set has not.
-
-    Args:
-        facts: of the task.
-        train: rows of the training set.
-        rows: of the set.
-        predicted: what `read_tags` returned for each row.
+    In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain classes
+    `unknown_accuracy`, on the words that the training set lacks.
     """
-    given, learnt = sentences_of(rows, facts), sentences_of(train, facts)
-    gold = [one.tags for one in given]
-    best, sequence = ([_tags_of(one, rows, predicted, facts, way) for one in given] for way in (0, 1))
-    known = {word for one in learnt for word in one.words}
+    test_sentences, train_sentences = sentences_of(rows, facts), sentences_of(train, facts)
+    gold = [each.tags for each in test_sentences]
+    best, sequence = ([_collect_tags(each, rows, predicted, facts, way) for each in test_sentences] for way in (0, 1))
+    known = {word for each in train_sentences for word in each.words}
 
-    def metrics(found: Tags) -> dict[str, float]:
-        scores = tag_metrics(facts, gold, found)
+    def metrics(predicted: Tags) -> dict[str, float]:
+        scores = tag_metrics(facts, gold, predicted)
         if not _has_entities(facts):
-            unknown = [[word not in known for word in one.words] for one in given]
-            pairs = [(one, other) for ones, others, marks in zip(gold, found, unknown, strict=True)
-                     for one, other, mark in zip(ones, others, marks, strict=True) if mark]  # fmt: skip
-            scores["unknown_accuracy"] = sum(one == other for one, other in pairs) / max(1, len(pairs))
+            unknown = [[word not in known for word in sentence.words] for sentence in test_sentences]
+            sides = zip(gold, predicted, unknown, strict=True)
+            triples = [triple for sentence in sides for triple in zip(*sentence, strict=True)]
+            matches = [gold_tag == predicted_tag for gold_tag, predicted_tag, is_unknown in triples if is_unknown]
+            scores["unknown_accuracy"] = sum(matches) / max(1, len(matches))
         return scores
 
-    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, [one.words for one in given])
-    baselines = {name: metrics(found) for name, found in tag_baselines(facts, learnt, given).items()}
+    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, [each.words for each in test_sentences])
+    baselines = {
+        name: metrics(scores_of_baseline)
+        for name, scores_of_baseline in tag_baselines(facts, train_sentences, test_sentences).items()
+    }
     if _has_entities(facts):
         scores["argmax_entity_f1"] = tag_metrics(facts, gold, best)["entity_f1"]
-        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, [one.words for one in given])["entity_f1"]
-        baselines = {name: {**found, "argmax_entity_f1": found["entity_f1"]} for name, found in baselines.items()}
+        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, [each.words for each in test_sentences])[
+            "entity_f1"
+        ]
+        baselines = {
+            name: {**scores_of_baseline, "argmax_entity_f1": scores_of_baseline["entity_f1"]}
+            for name, scores_of_baseline in baselines.items()
+        }
     return Scored(sum(map(len, gold)), scores, baselines, units=units)
 
 
 def tag_units(
     facts: TaskFacts,
     gold: Sequence[Sequence[str]],
-    found: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
     known: Collection[str],
     words: Sequence[Sequence[str]],
 ) -> dict[str, Units]:
-    """Return the numbers of each sentence, from whose sums the metrics follow.
-
-    Args:
-        facts: of the task.
-        gold: tags of each sentence.
-        found: those predicted.
-        known: words of the training set.
-        words: of each sentence.
-    """
-    right = [[one == other for one, other in zip(*pair, strict=True)] for pair in zip(gold, found, strict=True)]
-    units: dict[str, Units] = {"accuracy": [[float(sum(one)), float(len(one))] for one in right]}
+    """Return the counts per sentence, from whose sums the metrics follow; `known` are the words of the training set."""
+    right = [
+        [each == predicted_tag for each, predicted_tag in zip(*pair, strict=True)]
+        for pair in zip(gold, predicted, strict=True)
+    ]
+    units: dict[str, Units] = {"accuracy": [[float(sum(each)), float(len(each))] for each in right]}
     if not _has_entities(facts):
-        new = [[word not in known for word in one] for one in words]
+        new = [[word not in known for word in each] for each in words]
         units["unknown_accuracy"] = [
-            [float(sum(map(int.__and__, one, marks))), float(sum(marks))] for one, marks in zip(right, new, strict=True)
+            [float(sum(map(int.__and__, each, marks))), float(sum(marks))]
+            for each, marks in zip(right, new, strict=True)
         ]
         return units
-    first, second = ([to_bio(tags) if _bioes(facts) else list(tags) for tags in side] for side in (gold, found))
+    first, second = ([to_bio(tags) if _is_bioes(facts) else list(tags) for tags in side] for side in (gold, predicted))
     entities = {"entity_f1": False, "strict_entity_f1": True}
     return units | {name: entity_units(first, second, strict=strict) for name, strict in entities.items()}
 
 
-def _tags_of(
+def _collect_tags(
     sentence: Sentence, rows: Rows, predicted: Mapping[int, list[list[int]]], facts: TaskFacts, way: int
 ) -> list[str]:
     """Return the tag of each word of a sentence, from the windows that own it."""
-    found = [_NONE] * len(sentence.words)
+    tags = [_NONE] * len(sentence.words)
     for row in sentence.rows:
-        places = rows.columns["tag_positions"][row].astype(int)
-        words = rows.columns["word_numbers"][row][places].tolist()
+        positions = rows.columns["tag_positions"][row].astype(int)
+        words = rows.columns["word_numbers"][row][positions].tolist()
         for word, tag in zip(words, predicted[row][way], strict=True):
-            found[word] = facts.labels[tag]
-    return found
+            tags[word] = facts.labels[tag]
+    return tags

@@ -1,4 +1,4 @@
-"""A fine-tuned run, the split that it is scored on, and the comparison of both."""
+"""Open a fine-tuned run with the split to score it on, and check that they fit together."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A model with a head of a task, and the sets.
+    """A model with a task head, and the sets.
 
     Args:
         trained: model, tokenizer and training set.
-        facts: of the task.
+        facts: the task.
         head: name of the model's head.
         shards: the split.
         train: the training split of the same folder, for the baselines.
-        seed: of the run.
+        seed: seed of the run.
         checkpoint: XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts.
     """
 
@@ -44,24 +44,24 @@ class TaskRun:
 
 
 def open_task_run(
-    run: Path, split: str, task: Path | None = None, step: int | None = None, given: SetPaths | None = None
+    run: Path, split: str, task: Path | None = None, step: int | None = None, set_paths: SetPaths | None = None
 ) -> TaskRun:
     """Open a fine-tuned run and a split of its task.
 
     Args:
         run: the run directory.
-        split: folder of the split beside the training set: `dev`, `test`, `dev_matched`.
+        split: folder of the split next to the training set: `dev`, `test`, `dev_matched`.
         task: folder of the task's sets; default: that of the run's training set.
-        step: of the checkpoint; None: the one that the run would resume from.
-        given: present paths of the run's sets.
+        step: step of the checkpoint; None: the one that the run would resume from.
+        set_paths: current paths of the run's sets.
 
     Raises:
-        ConfigurationError: the run has no head of the task, other classes, or another tokenizer than the split.
+        ConfigurationError: the run has no head for the task, other classes, or another tokenizer than the split.
     """
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
-    data = locate_sets(run, config.data, given or SetPaths())
-    folder = task or _folder_of(data.first_set)
+    data = locate_sets(run, config.data, set_paths or SetPaths())
+    folder = task or _task_folder(data.first_set)
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
@@ -89,12 +89,12 @@ def open_task_run(
             f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
-    trained = load_checkpoint(run, directory, index, given)
-    trained.refuse_other_tokenizer(shards)
+    trained = load_checkpoint(run, directory, index, set_paths)
+    trained.require_same_tokenizer(shards)
     train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
     return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
 
 
-def _folder_of(first_set: Path) -> Path:
-    """Return the folder that holds the splits, from the path of the training set or of its manifest."""
+def _task_folder(first_set: Path) -> Path:
+    """Return the folder of the splits, from the path of the training set or of its manifest."""
     return first_set.parent.parent if first_set.name == _MANIFEST else first_set.parent

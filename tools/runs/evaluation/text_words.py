@@ -1,4 +1,4 @@
-"""Words of texts for ROUGE and BLEU: characters are words in scripts that write no spaces between words."""
+"""Split texts into words for ROUGE and BLEU; in scripts without spaces, every character is a word."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from clozeline.pipeline.text.normal_form import is_unspaced
 
 _TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
-"""sacrebleu's tokenizers of languages; `ja-mecab` would need MeCab"""
+"""sacrebleu's tokenizers by language; `ja-mecab` would need MeCab"""
 _SHARE: Final = 0.25
-"""Letters of scripts without spaces in a text that is cut into characters; names in other letters are longer"""
+"""Share of letters without spaces above which a text is split into characters; names in other letters are longer."""
 
 
 class Words:
@@ -24,32 +24,32 @@ class Words:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the words of a text in lower case; a mark belongs to the character before it."""
-        found: list[str] = []
+        words: list[str] = []
         inside = False
         for character in text.lower():
             kind = unicodedata.category(character)
-            if kind in ("Mn", "Mc", "Me") and found:
-                found[-1] += character
+            if kind in ("Mn", "Mc", "Me") and words:
+                words[-1] += character
             elif is_unspaced(character):
-                found.append(character)
+                words.append(character)
                 inside = False
             elif kind[0] in "LN" or character == "_":
                 if inside:
-                    found[-1] += character
+                    words[-1] += character
                 else:
-                    found.append(character)
+                    words.append(character)
                 inside = True
             else:
                 inside = False
-        return found
+        return words
 
 
 def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
-    """Return sacrebleu's tokenizer for texts: 13a where words have spaces between them.
+    """Return sacrebleu's tokenizer for texts: 13a if words are separated by spaces.
 
     Args:
-        language: code of the texts' language, where it is known; it tells Chinese from Japanese without kana.
-        references: texts of the set, never those of a model, so that all models are scored by one tokenizer.
+        language: language code, if known; it tells Chinese from Japanese without kana.
+        references: texts of the set, never those of a model, so that all models are scored with the same tokenizer.
 
     Example:
         >>> [bleu_tokenizer("und", [text]) for text in ("我喜欢 BERT", "ねこが好き", "Über uns.")]

@@ -1,4 +1,4 @@
-"""Metrics as functions of sums over units (sentences, questions, texts), so that units can be drawn again."""
+"""Metrics as functions of sums over units (sentences, questions, texts), so that units can be resampled."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, Entities
 
 Units: TypeAlias = list[list[float]]
-"""For each unit numbers that add up over units."""
+"""Counts per unit that are summed over units."""
 CORPUS_METRICS: Final[Mapping[str, Any]] = {"bleu": BLEU, "chrf": CHRF}
-"""Metrics of all texts at once, by sacrebleu."""
+"""corpus-level metrics, by sacrebleu"""
 
 
 def value_of(metric: str, sums: NDArray[Any]) -> float:
-    """Return a metric of units, given the sums of their numbers.
+    """Return a metric, given the summed counts of its units.
 
-    BLEU and chrF are computed as sacrebleu does for its own bootstrap; any other metric is the first sum divided by the
-    second, 0 where that is 0.
+    BLEU and chrF are computed as in sacrebleu's own bootstrap; any other metric is the first sum divided by the second,
+    0 where that is 0.
 
     Example:
         >>> value_of("f1", np.array([3.0, 4.0]))
@@ -32,27 +32,19 @@ def value_of(metric: str, sums: NDArray[Any]) -> float:
 
 
 def mean_units(values: Iterable[float], counted: Iterable[float] | None = None) -> Units:
-    """Return the numbers of a mean over units.
-
-    Args:
-        values: of the units.
-        counted: weight of each in the mean; None: 1.
-    """
-    found = list(values)
-    weights = [1.0] * len(found) if counted is None else list(counted)
-    return [[float(value * weight), float(weight)] for value, weight in zip(found, weights, strict=True)]
+    """Return the counts of a mean over units, each weighted by `counted` (default 1)."""
+    numbers = list(values)
+    weights = [1.0] * len(numbers) if counted is None else list(counted)
+    return [[float(value * weight), float(weight)] for value, weight in zip(numbers, weights, strict=True)]
 
 
-def entity_units(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], *, strict: bool) -> Units:
-    """Return the numbers of entity F1: of each sentence twice the entities that both sides have, and those of each.
+def entity_units(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, strict: bool) -> Units:
+    """Return the counts of entity F1: per sentence twice the shared entities, and those of both sides together.
 
-    Args:
-        gold: tags of each sentence.
-        found: those predicted.
-        strict: well formed entities of IOB2 alone; else those of conlleval.
+    `strict` counts only well-formed IOB2 entities; otherwise those of conlleval.
     """
     units = []
-    for pair in zip(gold, found, strict=True):
+    for pair in zip(gold, predicted, strict=True):
         first, second = (_entities(list(tags), strict=strict) for tags in pair)
         units.append([2.0 * len(first & second), float(len(first) + len(second))])
     return units
@@ -61,11 +53,11 @@ def entity_units(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], 
 def _entities(tags: list[str], *, strict: bool) -> set[tuple[Any, ...]]:
     if not strict:
         return set(get_entities(tags))
-    return {one.to_tuple() for one in Entities([tags], IOB2).entities[0]}
+    return {entity.to_tuple() for entity in Entities([tags], IOB2).entities[0]}
 
 
 def corpus_metric(name: str, tokenize: str = "13a") -> Any:
-    """Return sacrebleu's metric bleu or chrf; `tokenize` is BLEU's way to cut texts into words."""
+    """Return sacrebleu's metric bleu or chrf; `tokenize` is BLEU's tokenizer."""
     return CORPUS_METRICS[name](tokenize=tokenize) if name == "bleu" else CORPUS_METRICS[name]()
 
 
@@ -74,8 +66,8 @@ def corpus_units(metric: Any, texts: Sequence[str], references: Sequence[Sequenc
 
     Args:
         metric: what `corpus_metric` returns.
-        texts: predicted.
+        texts: predicted texts.
         references: first references of all texts, then the second ones; None where a text has no more.
     """
     stats = metric._extract_corpus_statistics(list(texts), references)
-    return [[float(value) for value in one] for one in stats]
+    return [[float(value) for value in row] for row in stats]

@@ -1,4 +1,4 @@
-"""Scores of classes and numbers that a model writes as texts: the task's own metrics over what the texts name."""
+"""Score classes and numbers that a model generates as text, with the task's own metrics."""
 
 from __future__ import annotations
 
@@ -19,34 +19,30 @@ def has_written_answers(facts: TaskFacts) -> bool:
     return facts.head == "lm" and any(name in METRICS for name in facts.metrics)
 
 
-def written_scores(facts: TaskFacts, learnt: Sequence[str], golds: Sequence[str], texts: Sequence[str]) -> Scored:
-    """Return the scores of texts, with how many name no class and no number.
+def written_scores(
+    facts: TaskFacts, train_targets: Sequence[str], golds: Sequence[str], texts: Sequence[str]
+) -> Scored:
+    """Return the scores of generated texts, and how many name no class or number.
 
     Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and as a
-    number it is the lowest.
-
-    Args:
-        facts: of the task.
-        learnt: targets of the training set; the most frequent one is the baseline.
-        golds: target of each row.
-        texts: predicted.
+    number it is the lowest. The baseline is the most frequent target of the training set.
     """
-    counts = Counter(learnt)
-    frequent = min(counts, key=lambda text: (-counts[text], text))
-    answers = np.array([_read(facts, gold) for gold in golds])
-    predicted, baseline = _values(facts, texts, answers), _values(facts, [frequent] * len(golds), answers)
+    counts = Counter(train_targets)
+    most_frequent = min(counts, key=lambda text: (-counts[text], text))
+    answers = np.array([_parse(facts, gold) for gold in golds])
+    predicted, baseline = _parse_all(facts, texts, answers), _parse_all(facts, [most_frequent] * len(golds), answers)
     return Scored(
         len(golds),
         score(facts, answers, predicted),
         {"majority": score(facts, answers, baseline)},
         not facts.words and degenerate(answers, predicted),
         predictions=Predictions(answers, predicted),
-        unparsable=sum(_read(facts, text) is None for text in texts),
+        unparsable=sum(_parse(facts, text) is None for text in texts),
     )
 
 
-def _read(facts: TaskFacts, text: str) -> float | None:
-    """Return the class or the number that a text names; None: it names none."""
+def _parse(facts: TaskFacts, text: str) -> float | None:
+    """Return the class or number that a text names, or None."""
     text = text.strip()
     if facts.words:
         return facts.words.index(text) if text in facts.words else None
@@ -57,11 +53,11 @@ def _read(facts: TaskFacts, text: str) -> float | None:
     return number if math.isfinite(number) and facts.low <= number <= facts.high else None
 
 
-def _values(facts: TaskFacts, texts: Sequence[str], answers: NDArray[Any]) -> NDArray[Any]:
-    """Return what texts name, and for those that name nothing a wrong class or the lowest number."""
+def _parse_all(facts: TaskFacts, texts: Sequence[str], answers: NDArray[Any]) -> NDArray[Any]:
+    """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
     wrong = (1 - answers if len(facts.words) == 2 else np.full_like(answers, -1)) if facts.words else None
-    found = [
-        number if (number := _read(facts, text)) is not None else facts.low if wrong is None else wrong[row]
+    numbers = [
+        number if (number := _parse(facts, text)) is not None else facts.low if wrong is None else wrong[row]
         for row, text in enumerate(texts)
     ]
-    return np.array(found, answers.dtype)
+    return np.array(numbers, answers.dtype)

@@ -1,4 +1,4 @@
-"""Write and read files of features: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
+"""Write and read feature files: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.token_offsets import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.sealed_json import seal, unseal
-from clozeline.tools.runs.inference.text_likelihoods import opening, word_spans
+from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
-"""token: a vector for each token of the text; first_subword: for each word, its first token's; the others are one for a
-text, of all its tokens, special ones included"""
+"""token: one vector per token; first_subword: per word, that of its first token; the others: one vector per text, over
+all its tokens, special ones included"""
 Precision: TypeAlias = Literal["f32", "f16"]
 FEATURES: Final = "features.arrow"
 MANIFEST: Final = "features.json"
 _FORMAT: Final = 1
-_TOGETHER: Final = 512
-"""texts whose vectors are held at a time"""
+_BATCH: Final = 512
+"""texts whose vectors are in memory at a time"""
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """Choice of the vectors.
+    """Which vectors to write.
 
     Args:
-        layer: as `model.features` knows it.
-        pool: unit that has a vector.
-        precision: of the numbers in the file.
-        max_length: tokens of a row, special ones included; longer texts are cut at their end.
+        layer: as in `model.features`.
+        pool: what gets a vector.
+        precision: number format in the file.
+        max_length: tokens per row, special ones included; longer texts are truncated.
     """
 
     layer: str
@@ -56,7 +56,7 @@ class Extraction:
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of a file of features: `uid`, `position`, `text` and `vector` of each."""
+    """Rows of a feature file: `uid`, `position`, `text` and `vector` of each."""
 
     uids: list[str]
     positions: list[int]
@@ -75,54 +75,50 @@ def write_features(
     chosen: Extraction,
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write the vectors of texts, in their order, and a manifest after them; return what the manifest says.
+    """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
-    Args:
-        folder: of both files.
-        trained: model and tokenizer.
-        objective: of the run; it says how rows are framed.
-        texts: name and text of each.
-        chosen: which vectors.
-        facts: about run and texts, for the manifest.
+    The objective tells which special tokens surround a text; `facts` about run and texts go into the manifest.
 
     Raises:
-        ConfigurationError: the model has no such layer, the rows no such frame, or there is no text.
+        ConfigurationError: the model has no such layer, rows have no such special tokens, or there is no text.
         StorageError: a file cannot be written.
     """
     check_layer(trained.model, chosen.layer)
-    head, tail = _frame(trained, objective)
+    head, tail = _special_tokens_around(trained, objective)
     if chosen.pool == "cls" and not head:
-        raise ConfigurationError("pool=cls: rows of this run begin with no special token; take mean or last")
+        raise ConfigurationError("pool=cls: rows of this run start with no special token; use mean or last")
     room = chosen.max_length - len(head) - len(tail)
     if room < 1:
-        raise ConfigurationError(f"max_length: expected room beside the special tokens, got {chosen.max_length}")
+        raise ConfigurationError(f"max_length: expected room for more than special tokens, got {chosen.max_length}")
     counts = dict.fromkeys(("texts", "rows", "truncated", "empty", "width"), 0)
     iterator = iter(texts)
     with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
         writer = None
-        while group := list(islice(iterator, _TOGETHER)):
+        while group := list(islice(iterator, _BATCH)):
             encoded = trained.tokenizer.encode([text for _, text in group])
-            rows = [[*head, *one.ids[:room].tolist(), *tail] for one in encoded]
+            rows = [[*head, *encoding.ids[:room].tolist(), *tail] for encoding in encoded]
             vectors = token_vectors(trained.model, [row or [0] for row in rows], chosen.layer)
             units = [
                 (name, *unit)
-                for (name, text), one, row, of_row in zip(group, encoded, rows, vectors, strict=True)
-                for unit in (_units(trained, text, one, of_row, len(head), room, chosen.pool) if row else ())
+                for (name, text), encoding, row, of_row in zip(group, encoded, rows, vectors, strict=True)
+                for unit in (
+                    _select_units(trained, text, encoding, of_row, len(head), room, chosen.pool) if row else ()
+                )
             ]
-            table = _table(units, vectors[0].shape[1], chosen)
+            table = _build_table(units, vectors[0].shape[1], chosen)
             writer = writer or opened.enter_context(pa.ipc.new_file(temporary, table.schema))
             writer.write_table(table)
             counts["texts"] += len(group)
             counts["rows"] += len(table)
-            counts["truncated"] += sum(len(one.ids) > room for one in encoded)
-            counts["empty"] += sum(not len(one.ids) for one in encoded)
+            counts["truncated"] += sum(len(encoding.ids) > room for encoding in encoded)
+            counts["empty"] += sum(not len(encoding.ids) for encoding in encoded)
             counts["width"] = vectors[0].shape[1]
         if writer is None:
             raise ConfigurationError("input: expected a text, got none")
-    said = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
-    said["hash"] = file_hash(folder / FEATURES)
-    publish_json(folder / MANIFEST, seal(said))
-    return said
+    manifest = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
+    manifest["hash"] = file_hash(folder / FEATURES)
+    publish_json(folder / MANIFEST, seal(manifest))
+    return manifest
 
 
 def open_features(folder: Path) -> Features:
@@ -152,28 +148,28 @@ def open_features(folder: Path) -> Features:
     return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
 
 
-def _frame(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
-    """Return the special tokens before and after a text, as rows of the training have them."""
+def _special_tokens_around(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
+    """Return the special tokens before and after a text in training rows."""
     vocabulary = trained.tokenizer.vocabulary
     if objective.architecture == "encoder":
         return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
     if objective.architecture == "decoder":
-        first = opening(trained, objective)
+        first = first_token(trained, objective)
         return ([] if first is None else [first]), []
     head = objective.options.get("source_head", "none")
     return ([] if head == "none" else [vocabulary.id_of(head, "features")]), [vocabulary.id_of("eos", "features")]
 
 
-def _units(
+def _select_units(
     trained: TrainedModel, text: str, encoding: Encoding, vectors: Tensor, first: int, room: int, kind: Pool
 ) -> list[tuple[int, str, Tensor]]:
-    """Return the units of a text that have a vector: number, text and vector of each.
+    """Return index, text and vector of each unit of a text: the text itself, its tokens, or its words.
 
-    `vectors` are of all tokens of the row, in which the text begins at position `first` and has at most `room` tokens.
+    `vectors` covers all tokens of the row, in which the text starts at position `first` with at most `room` tokens.
     """
     if kind == "token":
         pieces = [trained.tokenizer.piece(int(token)) for token in encoding.ids[:room]]
-        return [(place, piece, vectors[first + place]) for place, piece in enumerate(pieces)]
+        return [(position, piece, vectors[first + position]) for position, piece in enumerate(pieces)]
     if kind != "first_subword":
         return [(0, text, pool(kind, vectors[None], {"lengths": torch.tensor(len(vectors))})[0])]
     bounds = word_spans(text)
@@ -185,11 +181,11 @@ def _units(
     ]
 
 
-def _table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:
-    """Return rows of units: name of the text, number, text and vector of each."""
+def _build_table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:
+    """Return a table of units: name of the text, index, text and vector of each."""
     flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
     numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)
-    uids, positions, texts = ([unit[place] for unit in units] for place in range(3))
+    uids, positions, texts = ([unit[index] for unit in units] for index in range(3))
     columns = {
         "uid": pa.array(uids, pa.string()),
         "position": pa.array(positions, pa.int32()),

@@ -1,4 +1,4 @@
-"""Continuations of texts by the model of a run: settings, and prompts framed like the rows of training."""
+"""Generate continuations of texts with a run's model, from prompts with the special tokens of its training rows."""
 
 from __future__ import annotations
 
@@ -20,26 +20,22 @@ from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Settings(Decoding):
-    """Keys of the command line."""
+    """Options of text generation."""
 
     samples: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Continuations of the text: drawn ones, or the best of a beam's."""
+    """Number of continuations: samples, or the best of a beam."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts that end a continuation, which is cut before the first of them."""
     ban: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Texts whose tokens may not follow each other, after a space or not; other tokens can still spell the same."""
+    """Texts whose token sequences are forbidden, with and without a space before; other tokens can still spell them."""
     step: Annotated[int, Field(ge=0)] | None = None
-    """Step of the checkpoint; null = the newest whole one."""
+    """Step of the checkpoint; null = the newest complete one."""
 
 
 def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
-    """Return the continuations of a text.
+    """Return the continuations of a text, in which special tokens may be written as their pieces.
 
-    Args:
-        trained: the model and its tokenizer. The first set of its training says how rows begin, and whether a prefix is
-            read in both directions.
-        text: special tokens may be written as their pieces.
-        settings: choice of tokens, and number of continuations.
+    The first set of the training says how rows start, and whether a prefix is read in both directions.
     """
     trained_on = trained.sets[0]
     objective = trained_on.objective
@@ -47,8 +43,8 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     prompt = prompt_ids(tokenizer, objective, text)
     rules: dict[str, Any] = {
         "end_ids": {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"},
-        "banned": _sequences(tokenizer, settings.ban),
-        "finishes": _finishes(tokenizer, settings.stop),
+        "banned": _encode_inside_text(tokenizer, settings.ban),
+        "finishes": _stop_check(tokenizer, settings.stop),
         "decoder_start": objective.frame.decoder_start,
         "prefix": "prefix_length" in trained_on.columns,
     }
@@ -60,24 +56,24 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
     """Return the text of a continuation, cut before the first stop string."""
     text = tokenizer.decode_part(continuation.ids)
-    return text[: min((text.find(one) for one in stop if one in text), default=len(text))]
+    return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
-def _sequences(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of texts as they are inside a text, with a space before them and without."""
+def _encode_inside_text(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of texts with and without a space before them."""
     encoded = tokenizer.encode([form for text in texts for form in (text, f" {text}")])
-    return [one.ids.tolist() for one in encoded if len(one.ids)]
+    return [each.ids.tolist() for each in encoded if len(each.ids)]
 
 
-def _finishes(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]], bool] | None:
-    """Return a function that says whether the text of tokens holds a stop string; None: there is none."""
+def _stop_check(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]], bool] | None:
+    """Return a function that tells whether some tokens spell a stop string; None without stop strings."""
     if not stop:
         return None
-    return lambda ids: any(one in tokenizer.decode_part(ids) for one in stop)
+    return lambda ids: any(each in tokenizer.decode_part(ids) for each in stop)
 
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
-    """Return the tokens of a text, framed like the rows that the model was trained on.
+    """Return the tokens of a text with the special tokens of the training rows around them.
 
     Raises:
         ConfigurationError: there is no token.

@@ -1,4 +1,4 @@
-"""Score texts by the likelihoods that a run gives them, with the special tokens around them that its training had."""
+"""Score texts by the likelihood a run gives them, with the special tokens of its training rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
-"""causal: log-likelihood from the left; pll: each token masked alone (arXiv 1910.14659); pll_word: with the later
-tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: each masked alone and read at the place before (arXiv
-2410.24159); fused: the mean of causal and of mntp, or of pll, of models that were trained for both"""
+"""causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word: masked together with
+the later tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: masked alone and predicted at the previous
+position (arXiv 2410.24159); fused: the mean of causal and mntp, or pll, for models trained for both"""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _TEXTS: Final = 2048
-"""texts that are scored together"""
+"""texts per batch"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class TextScore:
 
     total: float
     tokens: int
-    """that were scored: all, or where nothing precedes the first, all others"""
+    """number of scored tokens: all, except a first token that nothing precedes"""
 
 
-def prepared(objective: ObjectiveFacts) -> tuple[Score, ...]:
-    """Return the kinds of score that training with an objective prepares."""
+def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
+    """Return the types of score that training with an objective prepares."""
     if objective.architecture == "decoder":
         return ("causal",) if "lm" in objective.heads else ()
     if objective.architecture != "encoder" or "masked_lm" not in objective.heads:
@@ -48,8 +48,8 @@ def prepared(objective: ObjectiveFacts) -> tuple[Score, ...]:
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
 
 
-def opening(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
-    """Return the token that precedes a text, as it did in training; None: nothing does.
+def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
+    """Return the token before a text in training rows, or None.
 
     That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
     """
@@ -63,43 +63,40 @@ def opening(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return the first character of each word, and the one after its last: runs of letters and digits, or one other.
+    """Return start and end of each word in characters: runs of letters and digits, or one other character.
 
     Example:
         >>> word_spans("I play, too")
         [(0, 1), (2, 6), (6, 7), (8, 11)]
     """
-    return [found.span() for found in _WORD.finditer(text)]
+    return [match.span() for match in _WORD.finditer(text)]
 
 
-def words_of(text: str, encoding: Encoding) -> list[int]:
-    """Return the number of the word, among `word_spans`, that each token belongs to.
-
-    A token belongs to the word of its first character that is not blank.
-    """
+def word_indices(text: str, encoding: Encoding) -> list[int]:
+    """Return the index, among `word_spans`, of each token's word: the word of its first character that is not blank."""
     word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
     for number, (start, end) in enumerate(word_spans(text)):
         word_at[start:end] = number
-    for at in range(len(text) - 1, -1, -1):  # blanks belong to what follows
-        if word_at[at] < 0:
-            word_at[at] = word_at[at + 1]
+    for character in range(len(text) - 1, -1, -1):  # blanks belong to what follows
+        if word_at[character] < 0:
+            word_at[character] = word_at[character + 1]
     numbers: list[int] = word_at[np.minimum(encoding.starts, len(text))].tolist()
     return numbers
 
 
 class TextScorer:
-    """Scores of texts by one model.
+    """Scores texts with one model.
 
     Args:
         trained: model and tokenizer.
-        kind: of score.
-        first: token that precedes a text, for causal scores.
-        beside: fused scores: the one whose mean with the causal one is taken.
+        kind: type of score.
+        first: token before a text, for causal scores.
+        fused_with: fused scores: the score averaged with the causal one.
     """
 
-    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, beside: Score = "pll") -> None:
+    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
         self._trained, self._first = trained, first
-        self._kinds: tuple[Score, ...] = ("causal", beside) if kind == "fused" else (kind,)
+        self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
         """Yield the score of each text; it does not depend on the other texts.
@@ -107,49 +104,45 @@ class TextScorer:
         Raises:
             BatchError: a text has more tokens than the position table.
         """
-        for first in range(0, len(texts), _TEXTS):
-            part = texts[first : first + _TEXTS]
+        for start in range(0, len(texts), _TEXTS):
+            part = texts[start : start + _TEXTS]
             encoded = self._trained.tokenizer.encode(part)
             kinds = [
                 self._causal(encoded) if kind == "causal" else self._masked(part, encoded, kind) for kind in self._kinds
             ]
             for scores in zip(*kinds, strict=True):
-                yield TextScore(sum(float(one.sum()) for one in scores) / len(scores), len(scores[-1]))
+                yield TextScore(sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1]))
 
     def _causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
         head = [] if self._first is None else [self._first]
-        return log_likelihoods(self._trained.model, [[*head, *one.ids.tolist()] for one in encoded])
+        return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
 
     def _masked(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
         vocabulary = self._trained.tokenizer.vocabulary
         cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
-        rows = [[cls, *one.ids.tolist(), sep] for one in encoded]
-        places = [range(1, len(row) - 1) for row in rows]
+        rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
+        positions = [range(1, len(row) - 1) for row in rows]
         words = None
         if kind == "pll_word":
-            words = [words_of(text, one) for text, one in zip(texts, encoded, strict=True)]
-        return pseudo_log_likelihoods(self._trained.model, rows, places, mask, words=words, previous=kind == "mntp")
+            words = [word_indices(text, encoding) for text, encoding in zip(texts, encoded, strict=True)]
+        return pseudo_log_likelihoods(self._trained.model, rows, positions, mask, words=words, previous=kind == "mntp")
 
 
 def ready_scores(objectives: Sequence[ObjectiveFacts]) -> dict[Score, ObjectiveFacts]:
-    """Return the kinds of score that training with some objectives prepares, the first choice first, each with one."""
-    found = {name: objective for objective in reversed(objectives) for name in prepared(objective)}
-    if "causal" in found and _beside(found) is not None:
-        found["fused"] = found["causal"]
-    return {name: found[name] for name in get_args(Score) if name in found}
+    """Return the types of score that training prepares, preferred first, each with its objective."""
+    by_kind = {name: objective for objective in reversed(objectives) for name in prepared_scores(objective)}
+    if "causal" in by_kind and _fused_score(by_kind) is not None:
+        by_kind["fused"] = by_kind["causal"]
+    return {name: by_kind[name] for name in get_args(Score) if name in by_kind}
 
 
-def _beside(ready: Collection[Score]) -> Score | None:
-    """Return the score that is fused with the causal one: where labels are predicted at the place before, there."""
+def _fused_score(ready: Collection[Score]) -> Score | None:
+    """Return the score to average with the causal one; models that predict at the previous position use mntp."""
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
 def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
-    """Return a scorer of a kind; None: the first kind that the training prepared.
-
-    Raises:
-        ConfigurationError: the run was not trained for this score, so that it would mean nothing.
-    """
+    """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
     ready = ready_scores(trained.objectives)
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
@@ -160,5 +153,5 @@ def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[T
             f"score={chosen}: the run was not trained for it, and its numbers would mean nothing; it can be scored by "
             f"{', '.join(ready)}"
         )
-    first = opening(trained, ready[chosen]) if chosen in ("causal", "fused") else None
-    return TextScorer(trained, chosen, first, _beside(ready) or "pll"), chosen
+    first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None
+    return TextScorer(trained, chosen, first, _fused_score(ready) or "pll"), chosen

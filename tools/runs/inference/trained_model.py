@@ -1,4 +1,4 @@
-"""The model of a training run in one process: built from the run's configuration, filled from a checkpoint."""
+"""Load the model of a training run in one process: built from the run's configuration, filled from a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.tools.runs.data.run_sets import SetPaths, described_sets
+from clozeline.tools.runs.data.run_sets import SetPaths, read_recorded_sets
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint
@@ -26,7 +26,7 @@ from clozeline.train.startup.token_characters import spellings_by
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model in evaluation mode, its tokenizer, the sets that it was trained on, and the step of its checkpoint."""
+    """A model in evaluation mode, its tokenizer, its training sets, and the step of its checkpoint."""
 
     model: Model
     tokenizer: Tokenizer
@@ -36,26 +36,22 @@ class TrainedModel:
     @property
     def objectives(self) -> list[ObjectiveFacts]:
         """The objectives of its training, in all phases."""
-        return [one.objective for one in self.sets]
+        return [recorded.objective for recorded in self.sets]
 
     @property
     def max_length(self) -> int:
-        """Tokens of a row that the model reads, special ones included.
+        """Maximum tokens per row, special tokens included.
 
-        Those of its position table; without one, those that its export declares: `position.maximum`, or the longest
+        The size of its position table; without one, what its export declares: `position.maximum`, or the longest
         training row.
         """
         limit = self.model.position_limit
         if limit is not None:
             return limit
-        return max(self.model.config.position.maximum, *(one.max_length for one in self.sets))
+        return max(self.model.config.position.maximum, *(recorded.max_length for recorded in self.sets))
 
-    def refuse_other_tokenizer(self, shards: ShardSet) -> None:
-        """Check that a set was made with the model's tokenizer.
-
-        Raises:
-            ConfigurationError: it was made with another.
-        """
+    def require_same_tokenizer(self, shards: ShardSet) -> None:
+        """Raise ConfigurationError for a set made with another tokenizer."""
         ours, theirs = self.tokenizer.vocabulary.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
@@ -64,32 +60,25 @@ class TrainedModel:
             )
 
 
-def load_trained(run: Path, step: int | None = None, given: SetPaths | None = None) -> TrainedModel:
-    """Load a checkpoint of a run without DeepSpeed, whatever ZeRO stage wrote it.
+def load_trained(run: Path, step: int | None = None, set_paths: SetPaths | None = None) -> TrainedModel:
+    """Load a checkpoint of a run without DeepSpeed, whichever ZeRO stage wrote it.
 
     Args:
         run: the run directory; its shard sets are not read, unless an earlier version wrote it.
-        step: whose checkpoint to load; None: the one that the run would resume from.
-        given: present paths of the shard sets.
+        step: step of the checkpoint; None: the one that the run would resume from.
+        set_paths: current paths of the shard sets.
 
     Raises:
         ConfigurationError: this is not a run directory, or it has no such checkpoint.
         CheckpointError: the checkpoint is damaged, or belongs to another model than config.yaml describes.
     """
-    return load_checkpoint(run, *find_checkpoint(run, step), given)
+    return load_checkpoint(run, *find_checkpoint(run, step), set_paths)
 
 
-def load_checkpoint(run: Path, directory: Path, index: Index, given: SetPaths | None = None) -> TrainedModel:
-    """Load a checkpoint that was found, as `load_trained` does.
-
-    Args:
-        run: the run directory.
-        directory: the checkpoint's.
-        index: the checkpoint's.
-        given: present paths of the shard sets.
-    """
+def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPaths | None = None) -> TrainedModel:
+    """Load a given checkpoint of a run, as `load_trained` does."""
     config = read_config(run, read_state(index))
-    sets = described_sets(run, config.data, given)
+    sets = read_recorded_sets(run, config.data, set_paths)
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
     model = build_model(
         config.model, facts.vocab_size, facts.special_ids, spellings_by(config.model, lambda: tokenizer)

@@ -1,4 +1,4 @@
-"""Labels of rows by a model: prompts that fit its window, scores of every label's words, and the best label."""
+"""Label rows with a model: prompts that fit its window, scores of each label's words, and the best label."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from clozeline.tools.runs.prompting.candidates import Candidate, Scorer
 from clozeline.tools.runs.prompting.rows import PromptRow
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
 
-Normalise: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
-"""sum of a word's log-probabilities; by its tokens; by its bytes of UTF-8; less the sum after a prompt whose fields
-have no content (arXiv 2102.09690)"""
-_TOGETHER: Final = 256
+Normalization: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
+"""score of a word: the sum of its log-probabilities; per token; per UTF-8 byte; or minus the sum after a prompt with
+empty fields (arXiv 2102.09690)"""
+_ROWS_PER_BATCH: Final = 256
 """rows whose words are scored together"""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A row and the labels' scores; of a row that does not fit the window there are none."""
+    """A row and its label scores; a row that does not fit the window has none."""
 
     row: PromptRow
     scores: tuple[float, ...]
-    """by label, in the order of the template; empty: the row is longer than the window by itself"""
+    """per label, in template order; empty: the row alone is longer than the window"""
     demonstrations: tuple[int, ...]
-    """uids of those that it was read with, the first of the prompt first"""
+    """uids of the demonstrations it was read with, in prompt order"""
     dropped: int
-    """demonstrations that had no room, the oldest ones"""
+    """number of demonstrations dropped for lack of room, oldest first"""
 
     @property
     def best(self) -> int:
-        """Number of the label with the highest score; of equal ones the lowest."""
+        """Index of the label with the highest score, the lowest index among ties."""
         return int(np.argmax(self.scores))
 
     @property
     def tied(self) -> bool:
-        """Another label has the same score."""
+        """Whether another label has the same score."""
         return self.scores.count(max(self.scores)) > 1
 
 
@@ -49,45 +49,41 @@ def answer_rows(
     demonstrations: Callable[[PromptRow], list[PromptRow]],
     scorer: Scorer,
     window: int,
-    normalise: Normalise = "sum",
+    normalization: Normalization = "sum",
 ) -> list[Answered]:
-    """Return the scores of every row, which depend on no other row.
+    """Return the scores of every row; none depends on the other rows.
 
     Args:
-        rows: to be labelled.
+        rows: rows to label.
         template: texts and words.
-        demonstrations: those of a row, such as `Demonstrations.of`.
-        scorer: of words.
-        window: tokens that a row may have. The oldest demonstrations are left out until it fits; the row never is cut.
-        normalise: of the score of a word.
+        demonstrations: returns the demonstrations of a row, such as `Demonstrations.of`.
+        scorer: scores words.
+        window: maximum tokens per row. The oldest demonstrations are dropped until it fits; the row is never truncated.
+        normalization: of the score of a word.
 
     Raises:
         ConfigurationError: a word has no token in its prompt.
     """
-    found: list[Answered] = []
-    empty = dict.fromkeys(template.names, template.null) if normalise == "pmi" else None
-    for first in range(0, len(rows), _TOGETHER):
-        part = rows[first : first + _TOGETHER]
-        asked = [_Asked(row, template, demonstrations(row), scorer, window, empty) for row in part]
-        wanted = {one: None for of_row in asked if of_row.fits for one in (*of_row.candidates, *of_row.blank)}
-        scores = dict(zip(wanted, scorer.scores([*wanted]), strict=True))
+    answered: list[Answered] = []
+    empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None
+    for first in range(0, len(rows), _ROWS_PER_BATCH):
+        part = rows[first : first + _ROWS_PER_BATCH]
+        asked = [_FittedPrompt(row, template, demonstrations(row), scorer, window, empty) for row in part]
+        distinct = {
+            candidate: None for of_row in asked if of_row.fits for candidate in (*of_row.candidates, *of_row.blank)
+        }
+        scores = dict(zip(distinct, scorer.scores([*distinct]), strict=True))
         for of_row in asked:
-            values = _label_scores(template, of_row, scores, normalise) if of_row.fits else ()
+            values = _label_scores(template, of_row, scores, normalization) if of_row.fits else ()
             uids = tuple(other.uid for other in of_row.shown)
-            found.append(Answered(of_row.row, values, uids, of_row.dropped))
-    return found
+            answered.append(Answered(of_row.row, values, uids, of_row.dropped))
+    return answered
 
 
-class _Asked:
-    """A row with the demonstrations that its prompt has room for, and the words of all labels in it.
+class _FittedPrompt:
+    """A row with the demonstrations that fit its prompt, and the words of all labels in it.
 
-    Args:
-        row: to be labelled.
-        template: texts and words.
-        shown: its demonstrations.
-        scorer: of words.
-        window: tokens of a row.
-        empty: fields of a row without content, which is asked with the same demonstrations; None: none is.
+    With `empty` fields, the words are also placed in a prompt without content, with the same demonstrations.
     """
 
     def __init__(
@@ -101,10 +97,10 @@ class _Asked:
     ) -> None:
         self.row, self.shown, self.dropped = row, shown, 0
         while True:
-            before = [(one.fields, one.label or "") for one in self.shown]
+            before = [(shown_row.fields, shown_row.label or "") for shown_row in self.shown]
             self.candidates = _candidates(template, scorer, prompt_of(template, before, row.fields))
             self.blank = [] if empty is None else _candidates(template, scorer, prompt_of(template, before, empty))
-            self.fits = max(one.length for one in (*self.candidates, *self.blank)) <= window
+            self.fits = max(shown_row.length for shown_row in (*self.candidates, *self.blank)) <= window
             if self.fits or not self.shown:
                 return
             self.shown, self.dropped = self.shown[1:], self.dropped + 1
@@ -115,21 +111,24 @@ def _candidates(template: Template, scorer: Scorer, prompt: Prompt) -> list[Cand
 
 
 def _label_scores(
-    template: Template, asked: _Asked, scores: Mapping[Candidate, Tensor], normalise: Normalise
+    template: Template, asked: _FittedPrompt, scores: Mapping[Candidate, Tensor], normalization: Normalization
 ) -> tuple[float, ...]:
-    """Return the score of each label, from those of its words."""
     every = [word for words in template.labels.values() for word in words]
-    by_word = [float(scores[one].sum()) for one in asked.candidates]
-    match normalise:
+    by_word = [float(scores[candidate].sum()) for candidate in asked.candidates]
+    match normalization:
         case "mean":
-            by_word = [total / len(one.places) for total, one in zip(by_word, asked.candidates, strict=True)]
+            by_word = [
+                total / len(candidate.positions) for total, candidate in zip(by_word, asked.candidates, strict=True)
+            ]
         case "per_byte":
             by_word = [total / len(word.strip().encode()) for total, word in zip(by_word, every, strict=True)]
         case "pmi":
-            by_word = [total - float(scores[one].sum()) for total, one in zip(by_word, asked.blank, strict=True)]
-    found, at = [], 0
+            by_word = [
+                total - float(scores[candidate].sum()) for total, candidate in zip(by_word, asked.blank, strict=True)
+            ]
+    scores_by_label, start = [], 0
     for words in template.labels.values():
-        own = np.array(by_word[at : at + len(words)])
-        found.append(float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean()))
-        at += len(words)
-    return tuple(found)
+        own = np.array(by_word[start : start + len(words)])
+        scores_by_label.append(float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean()))
+        start += len(words)
+    return tuple(scores_by_label)

@@ -1,6 +1,6 @@
-"""Words of a label in their prompt, as tokens of a row, and the log-probabilities that a model gives them.
+"""Encode the words of a label in their prompt, and compute the log-probabilities that a model gives them.
 
-A prompt and a word are encoded as one text, so that the word's tokens are those that it has there. Blanks before the
+A prompt and a word are encoded as one text, so that the word gets the tokens it has in that text. Blanks before the
 word belong to it: moving one across the boundary changes nothing.
 """
 
@@ -23,7 +23,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.prompting.template import Prompt
 
 Masks: TypeAlias = Literal["left_to_right", "independent"]
-"""of a word of several tokens: each is predicted with the later ones masked, or with all of them masked"""
+"""for a word of several tokens: each token is predicted with the later ones masked, or with all of them masked"""
 
 
 @dataclass(frozen=True)
@@ -31,23 +31,23 @@ class Candidate:
     """A word in its prompt."""
 
     ids: tuple[int, ...]
-    """tokens that the model reads; of an encoder-decoder, the encoder"""
-    places: tuple[int, ...]
-    """of the word's tokens, in `ids`, or in `answer`"""
+    """token ids that the model reads; of an encoder-decoder, its encoder"""
+    positions: tuple[int, ...]
+    """positions of the word's tokens, in `ids` or in `answer`"""
     answer: tuple[int, ...] = ()
-    """tokens that the decoder of an encoder-decoder writes"""
+    """tokens that the decoder of an encoder-decoder generates"""
 
     @property
     def length(self) -> int:
-        """Tokens of the longer row."""
+        """Number of tokens of the longer row."""
         return max(len(self.ids), len(self.answer))
 
 
 class Scorer(Protocol):
-    """A way to ask a model for a word."""
+    """A way to score words with a model."""
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
-        """Return a word in its prompt."""
+        """Encode a word in its prompt."""
         ...
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
@@ -56,13 +56,13 @@ class Scorer(Protocol):
 
 
 class Causal:
-    """The word continues the prompt; what follows it is not read.
+    """Scores a word as the continuation of the prompt; what follows it is not read.
 
     Args:
-        model: a decoder, or an encoder that reads from the left.
-        tokenizer: of its ids.
+        model: a decoder, or a left-to-right encoder.
+        tokenizer: the model's tokenizer.
         first: token before a text; None: nothing.
-        tokens: places of a batch.
+        tokens: positions per batch.
     """
 
     def __init__(self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS) -> None:
@@ -70,29 +70,34 @@ class Causal:
         self._head = () if first is None else (first,)
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
-        """Return a word after its prompt."""
+        """Encode a word after its prompt."""
         text = prompt.before + word
         encoding = self._tokenizer.encode([text])[0]
-        places = [place + len(self._head) for place in _places(text, prompt, word, encoding)]
-        if not places[0]:
+        positions = [token + len(self._head) for token in _word_tokens(text, prompt, word, encoding)]
+        if not positions[0]:
             raise ConfigurationError("example: expected text before {label}: nothing precedes the word")
-        return Candidate((*self._head, *encoding.ids.tolist()), tuple(places))
+        return Candidate((*self._head, *encoding.ids.tolist()), tuple(positions))
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        found = log_likelihoods(self._model, [one.ids for one in candidates], tokens=self._tokens)
-        return [row[[place - 1 for place in one.places]] for row, one in zip(found, candidates, strict=True)]
+        log_probabilities = log_likelihoods(
+            self._model, [candidate.ids for candidate in candidates], tokens=self._tokens
+        )
+        return [
+            row[[position - 1 for position in candidate.positions]]
+            for row, candidate in zip(log_probabilities, candidates, strict=True)
+        ]
 
 
 class Cloze:
-    """The word is masked in a text that goes on after it (arXiv 2001.07676).
+    """Scores a word masked in a text that continues after it (arXiv 2001.07676).
 
     Args:
         model: a masked language model.
-        tokenizer: of its ids.
-        masks: of a word of several tokens.
-        previous: read the prediction of a place at the one before.
-        tokens: places of a batch.
+        tokenizer: the model's tokenizer.
+        masks: for words of several tokens.
+        previous: read the prediction of a token at the previous position.
+        tokens: positions per batch.
     """
 
     def __init__(
@@ -104,36 +109,36 @@ class Cloze:
         self._cls, self._sep, self._mask = (tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names)
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
-        """Return a word between its texts, framed."""
+        """Encode a word between its texts, with special tokens."""
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
-        places = tuple(place + 1 for place in _places(text, prompt, word, encoding))
-        return Candidate((self._cls, *encoding.ids.tolist(), self._sep), places)
+        positions = tuple(token + 1 for token in _word_tokens(text, prompt, word, encoding))
+        return Candidate((self._cls, *encoding.ids.tolist(), self._sep), positions)
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        places = [one.places for one in candidates]
+        positions = [candidate.positions for candidate in candidates]
         if self._masks == "independent":
-            hidden = [[[*scored]] * len(scored) for scored in places]
+            hidden = [[[*scored]] * len(scored) for scored in positions]
         else:
-            hidden = [positions_to_mask(scored, [0] * len(scored)) for scored in places]
-        rows = [one.ids for one in candidates]
+            hidden = [positions_to_mask(scored, [0] * len(scored)) for scored in positions]
+        rows = [candidate.ids for candidate in candidates]
         return log_likelihoods_under_masks(
-            self._model, rows, places, hidden, self._mask, previous=self._previous, tokens=self._tokens
+            self._model, rows, positions, hidden, self._mask, previous=self._previous, tokens=self._tokens
         )
 
 
 class Answer:
-    """The word is what an encoder-decoder writes: after the prompt, or in the place of a sentinel.
+    """Scores a word as the output of an encoder-decoder: after the prompt, or instead of a sentinel.
 
-    A model of span corruption reads the text with a sentinel for the word, and writes the sentinel and the word. Any
-    other reads the prompt, and writes the word and the end token, which counts as one of its tokens.
+    A span-corruption model reads the text with a sentinel instead of the word, and generates the sentinel and the word.
+    Any other model reads the prompt, and generates the word and the end token, which counts as one of its tokens.
 
     Args:
         model: an encoder-decoder.
-        tokenizer: of its ids.
-        objective: of its training.
-        tokens: places of a batch.
+        tokenizer: the model's tokenizer.
+        objective: objective of its training.
+        tokens: positions per batch.
     """
 
     def __init__(self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS) -> None:
@@ -148,45 +153,45 @@ class Answer:
         self._start = objective.frame.decoder_start
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
-        """Return a prompt for the encoder, and a word for the decoder."""
+        """Encode a prompt for the encoder, and a word for the decoder."""
         if self._sentinel is None:
             source, answer = (
-                one.ids.tolist() for one in self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
+                encoding.ids.tolist() for encoding in self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
             )
             if not answer:
                 raise ConfigurationError(f"labels: the tokenizer has no token for '{word}'")
-            return Candidate(self._framed(source), tuple(range(len(answer) + 1)), (*answer, self._end))
+            return Candidate(self._add_special_tokens(source), tuple(range(len(answer) + 1)), (*answer, self._end))
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
-        places, ids = _places(text, prompt, word, encoding), encoding.ids.tolist()
-        source = [*ids[: places[0]], self._sentinel, *ids[places[-1] + 1 :]]
-        answer = [self._sentinel, *(ids[place] for place in places)]
-        return Candidate(self._framed(source), tuple(range(1, len(answer))), tuple(answer))
+        positions, ids = _word_tokens(text, prompt, word, encoding), encoding.ids.tolist()
+        source = [*ids[: positions[0]], self._sentinel, *ids[positions[-1] + 1 :]]
+        answer = [self._sentinel, *(ids[token] for token in positions)]
+        return Candidate(self._add_special_tokens(source), tuple(range(1, len(answer))), tuple(answer))
 
-    def _framed(self, source: Sequence[int]) -> tuple[int, ...]:
+    def _add_special_tokens(self, source: Sequence[int]) -> tuple[int, ...]:
         return (*self._head, *source, self._end)
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        rows, answers = [one.ids for one in candidates], [one.answer for one in candidates]
-        found = answer_log_likelihoods(self._model, rows, answers, self._start, tokens=self._tokens)
-        return [row[list(one.places)] for row, one in zip(found, candidates, strict=True)]
+        rows, answers = [candidate.ids for candidate in candidates], [candidate.answer for candidate in candidates]
+        log_probabilities = answer_log_likelihoods(self._model, rows, answers, self._start, tokens=self._tokens)
+        return [row[list(candidate.positions)] for row, candidate in zip(log_probabilities, candidates, strict=True)]
 
 
-def _places(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
-    """Return the tokens that hold the word and the blanks before it, or a part of them."""
+def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
+    """Return the indices of the tokens that overlap the word and the blanks before it."""
     first, end = len(prompt.before.rstrip()), len(f"{prompt.before}{word}".rstrip())
     starts = [*encoding.starts.tolist(), len(text)]
-    found = [
-        place
-        for place, start in enumerate(starts[:-1])
-        if start < end and (start >= first or text[first : _next(starts, place)].strip())
+    tokens = [
+        token
+        for token, start in enumerate(starts[:-1])
+        if start < end and (start >= first or text[first : _next_start(starts, token)].strip())
     ]
-    if not found:
+    if not tokens:
         raise ConfigurationError(f"labels: the tokenizer has no token for '{word}' after '{prompt.before[-20:]}'")
-    return found
+    return tokens
 
 
-def _next(starts: Sequence[int], place: int) -> int:
-    """Return the character at which the next piece begins that is not a part of the same character."""
-    return next((start for start in starts[place + 1 :] if start > starts[place]), starts[-1])
+def _next_start(starts: Sequence[int], token: int) -> int:
+    """Return the start of the next piece that does not belong to the same character."""
+    return next((start for start in starts[token + 1 :] if start > starts[token]), starts[-1])

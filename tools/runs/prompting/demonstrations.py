@@ -1,4 +1,4 @@
-"""Demonstrations of a row: drawn from labelled rows by (seed, row), whatever the order and the number of both."""
+"""Choose the demonstrations of a row by (seed, row), independent of the order and number of rows."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ Selection: TypeAlias = Literal["random", "balanced", "fixed"]
 
 
 class Demonstrations:
-    """Labelled rows from which those before a row are taken. A row with the fields of the row itself never is.
+    """Labeled rows from which the demonstrations of a row are drawn, never a row with the same fields.
 
     Args:
-        pool: labelled rows. Of equal fields one row remains, that with the first label of the alphabet.
-        shots: demonstrations of a row.
-        selection: random: any; balanced: of each label as many, or one more; fixed: balanced, and the same for all.
-        seed: of the draws.
+        pool: labeled rows. Of rows with equal fields, the one with the alphabetically first label is kept.
+        shots: demonstrations per row.
+        selection: random: any; balanced: equally many of each label, or one more; fixed: balanced, the same for all.
+        seed: seed of the draws.
 
     Raises:
-        ConfigurationError: the pool has fewer rows than are needed.
+        ConfigurationError: the pool has too few rows.
     """
 
     def __init__(self, pool: Sequence[PromptRow], shots: int, selection: Selection, seed: int) -> None:
-        one_each: dict[int, PromptRow] = {}
+        distinct_rows: dict[int, PromptRow] = {}
         for row in sorted(pool, key=lambda row: (row.uid, row.label or "")):
-            one_each.setdefault(row.uid, row)
-        self._pool = list(one_each.values())
+            distinct_rows.setdefault(row.uid, row)
+        self._pool = list(distinct_rows.values())
         self._uids = np.array([row.uid for row in self._pool], dtype=np.uint64)
         labels = sorted({row.label or "" for row in self._pool})
         self._labels = np.array([labels.index(row.label or "") for row in self._pool], dtype=np.int64)
         self._shots, self._selection, self._seed = shots, selection, seed
         if shots and len(self._pool) <= shots:
             raise ConfigurationError(
-                f"shots={shots}: expected a file train=FILE with more labelled rows than that, got {len(self._pool)} "
+                f"shots={shots}: expected a file train=FILE with more labeled rows than that, got {len(self._pool)} "
                 "different ones"
             )
 
     def of(self, row: PromptRow) -> list[PromptRow]:
-        """Return the demonstrations of a row, in the order of the prompt."""
+        """Return the demonstrations of a row, in prompt order."""
         if not self._shots:
             return []
-        own = 0 if self._selection == "fixed" else row.uid
-        base = np.uint64(hash64("demonstrations", self._seed, self._selection, own))
+        row_key = 0 if self._selection == "fixed" else row.uid
+        base = np.uint64(hash64("demonstrations", self._seed, self._selection, row_key))
         drawn = mix(mix(self._uids) ^ base)
         order = np.argsort(drawn, kind="stable")
         order = order[self._uids[order] != np.uint64(row.uid)]
         if self._selection != "random":
-            turn = _turns(self._labels[order])
+            turn = _rank_within_label(self._labels[order])
             order = order[np.argsort(turn, kind="stable")]
-        chosen = order[: self._shots]
-        return [self._pool[number] for number in chosen[np.argsort(drawn[chosen], kind="stable")]]
+        selected = order[: self._shots]
+        return [self._pool[number] for number in selected[np.argsort(drawn[selected], kind="stable")]]
 
 
-def _turns(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many rows of the same label come before each: those of one turn have different labels."""
+def _rank_within_label(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many rows of the same label precede each row [n]; rows of equal rank have different labels."""
     turns = np.empty(len(labels), dtype=np.int64)
     for label in np.unique(labels):
-        own = labels == label
-        turns[own] = np.arange(own.sum())
+        of_label = labels == label
+        turns[of_label] = np.arange(of_label.sum())
     return turns

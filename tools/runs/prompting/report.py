@@ -1,4 +1,4 @@
-"""Scores of labelled rows, the majority baseline beside them, and a line for each row."""
+"""Score labeled rows next to the majority baseline, and write one line per row."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
     """Return the scores over the rows with a label, and what was counted.
 
     Args:
-        answered: rows with the scores of their labels.
-        labels: names, in the order of the template.
-        train: labelled rows, from which the majority is taken; empty: it is that of the scored rows themselves.
+        answered: rows with their label scores.
+        labels: names, in template order.
+        train: labeled rows that determine the majority label; empty: the scored rows do.
     """
-    fitting = [one for one in answered if one.scores]
-    scored = [one for one in fitting if one.row.label is not None]
-    truth = [str(one.row.label) for one in scored]
-    predicted = [labels[one.best] for one in scored]
+    fitting = [answer for answer in answered if answer.scores]
+    scored = [answer for answer in fitting if answer.row.label is not None]
+    truth = [str(answer.row.label) for answer in scored]
+    predicted = [labels[answer.best] for answer in scored]
     source = [str(row.label) for row in train] or truth
     majority = max(labels, key=Counter(source).__getitem__)
     return {
@@ -32,10 +32,10 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
         "unlabelled": len(fitting) - len(scored),
         "skipped": len(answered) - len(fitting),
         "truncated": 0,
-        "dropped_demonstrations": sum(one.dropped for one in answered),
-        "rows_with_dropped": sum(one.dropped > 0 for one in answered),
-        "ties": sum(one.tied for one in fitting),
-        "predicted": {label: sum(labels[one.best] == label for one in fitting) for label in labels},
+        "dropped_demonstrations": sum(answer.dropped for answer in answered),
+        "rows_with_dropped": sum(answer.dropped > 0 for answer in answered),
+        "ties": sum(answer.tied for answer in fitting),
+        "predicted": {label: sum(labels[answer.best] == label for answer in fitting) for label in labels},
         "metrics": metrics_of(truth, predicted, labels),
         "baselines": {
             "majority": {
@@ -48,7 +48,7 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
 
 
 def metrics_of(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
-    """Return accuracy, the mean F1 of the labels, and Matthews' correlation; nothing without rows."""
+    """Return accuracy, macro F1 and Matthews' correlation; nothing without rows."""
     if not truth:
         return {}
     return {
@@ -59,23 +59,23 @@ def metrics_of(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[
 
 
 def prediction_lines(answered: Sequence[Answered], labels: Sequence[str]) -> Iterator[str]:
-    """Yield a line of JSON for each row, in the order of the file."""
-    for one in answered:
+    """Yield one JSON line per row, in file order."""
+    for answer in answered:
         yield json.dumps(
             {
-                "uid": f"{one.row.uid:016x}",
-                "label": one.row.label,
-                "prediction": labels[one.best] if one.scores else None,
-                "scores": dict(zip(labels, one.scores, strict=True)) if one.scores else None,
-                "demonstrations": [f"{uid:016x}" for uid in one.demonstrations],
-                "dropped": one.dropped,
+                "uid": f"{answer.row.uid:016x}",
+                "label": answer.row.label,
+                "prediction": labels[answer.best] if answer.scores else None,
+                "scores": dict(zip(labels, answer.scores, strict=True)) if answer.scores else None,
+                "demonstrations": [f"{uid:016x}" for uid in answer.demonstrations],
+                "dropped": answer.dropped,
             },
             ensure_ascii=False,
         )
 
 
 def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for people."""
+    """Yield readable lines."""
     yield (
         f"{scores['task']} by {scores['mode']}, score {scores['score']}, {scores['shots']} demonstrations "
         f"({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} rows, step {scores['step']:,}"

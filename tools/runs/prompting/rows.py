@@ -1,4 +1,4 @@
-"""Rows of a file as a template reads them: lines of JSON, or a table with a header."""
+"""Read the rows of a file through a template: lines of JSON, or a table with a header."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from clozeline.tools.runs.prompting.template import Template
 
 @dataclass(frozen=True)
 class PromptRow:
-    """A row: the fields that the example names, and the right label where it is known."""
+    """A row: the fields that the example uses, and the correct label if known."""
 
     uid: int
-    """64-bit hash of the fields: equal texts have one, whatever their label, file or place"""
+    """64-bit hash of the fields: equal texts have the same uid, whatever their label, file or line"""
     fields: Mapping[str, str]
     label: str | None
 
 
 @dataclass(frozen=True)
 class PromptRows:
-    """Rows of a file in their order, and how many were refused, by reason."""
+    """Rows of a file in order, and how many were rejected, by reason."""
 
     rows: list[PromptRow]
     refused: Counter[str]
 
 
-def read_rows(path: Path, template: Template, *, labelled: bool) -> PromptRows:
+def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
     """Read the rows of a file, plain or compressed.
 
     Args:
-        path: `.tsv` with a header, quotes have no meaning; any other file holds lines of JSON.
+        path: `.tsv` with a header, where quotes have no meaning; any other file holds lines of JSON.
         template: names of the fields and the label.
-        labelled: refuse rows without a label.
+        labeled: reject rows without a label.
 
     Raises:
         ConfigurationError: there is no such file, or no row that the template can read.
@@ -47,27 +47,27 @@ def read_rows(path: Path, template: Template, *, labelled: bool) -> PromptRows:
     """
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")
-    found, refused = [], Counter[str]()
-    lines = _table(path) if ".tsv" in path.suffixes else (plain for _, plain in json_lines(path))
+    accepted, refused = [], Counter[str]()
+    lines = _read_table(path) if ".tsv" in path.suffixes else (plain for _, plain in json_lines(path))
     for plain in lines:
-        row = None if plain is None else _row(plain, template)
+        row = None if plain is None else _parse_row(plain, template)
         if row is None:
             refused["columns"] += 1
         elif isinstance(row, str):
             refused[row] += 1
-        elif labelled and row.label is None:
+        elif labeled and row.label is None:
             refused["no_label"] += 1
         else:
-            found.append(row)
-    if not found:
+            accepted.append(row)
+    if not accepted:
         reasons = ", ".join(f"{count} x {reason}" for reason, count in refused.items()) or "it is empty"
         names = ", ".join(template.fields.get(name, name) for name in template.names)
         raise ConfigurationError(f"{path}: expected rows with {names}, got none that can be read: {reasons}")
-    return PromptRows(found, refused)
+    return PromptRows(accepted, refused)
 
 
-def _table(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield the rows of a table by the names of its header; None: one with another number of cells."""
+def _read_table(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Yield the rows of a table as dictionaries; None for a row with the wrong number of cells."""
     header: list[str] | None = None
     for _, line in text_lines(path):
         cells = line.removeprefix("\ufeff").rstrip("\r\n").split("\t")
@@ -77,16 +77,18 @@ def _table(path: Path) -> Iterator[dict[str, Any] | None]:
             yield dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
 
 
-def _row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
-    """Return a row, or the reason to refuse it."""
+def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
+    """Return a row, or the reason to reject it."""
     fields = {}
     for name in template.names:
         value = plain.get(template.fields.get(name, name))
         if not isinstance(value, str) or not value.strip():
             return f"no_{name}"
         fields[name] = value
-    given = plain.get(template.label)
-    label = None if given is None or given == "" else template.values.get(str(given), str(given))
+    value_given = plain.get(template.label)
+    label = (
+        None if value_given is None or value_given == "" else template.values.get(str(value_given), str(value_given))
+    )
     if label is not None and label not in template.labels:
         return "bad_label"
     content = "".join(f"{len(part)}:{part}" for pair in sorted(fields.items()) for part in pair)

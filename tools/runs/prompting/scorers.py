@@ -1,4 +1,4 @@
-"""The way to ask the model of a run, as its training prepared it."""
+"""Choose how to prompt the model of a run, according to its training."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Literal, TypeAlias, get_args
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.batches import TOKENS
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.tools.runs.inference.text_likelihoods import opening, prepared
+from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.tools.runs.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
-"""cloze: a masked model fills the word in; causal: the text goes on with it; answer: an encoder-decoder writes it"""
+"""cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an encoder-decoder outputs
+it"""
 
 
 def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
     """Return the modes that training with an objective prepares."""
     if objective.architecture == "encoder_decoder":
         return ("answer",) if "lm" in objective.heads else ()
-    kinds = prepared(objective)
+    kinds = prepared_scores(objective)
     if "causal" in kinds:
         return ("causal",)
     return ("cloze",) if kinds else ()
@@ -29,17 +30,10 @@ def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
 def open_scorer(
     run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
-    """Return a scorer of words and its mode.
-
-    Args:
-        run: the run directory.
-        trained: its model and tokenizer.
-        mode: None: the first that the training prepared.
-        masks: cloze: of words of several tokens.
-        tokens: places of a batch.
+    """Return a scorer of words and its mode, by default the first that the training prepared.
 
     Raises:
-        ConfigurationError: the run was not trained for the mode, so that its scores would mean nothing.
+        ConfigurationError: the run was not trained for the mode, so that its scores would be meaningless.
     """
     objectives = trained.objectives
     ready = {kind: objective for objective in reversed(objectives) for kind in prepared_modes(objective)}
@@ -53,12 +47,12 @@ def open_scorer(
     chosen: Mode = mode or known[0]
     if chosen not in ready:
         raise ConfigurationError(
-            f"mode={chosen}: the run was not trained for it, and its scores would mean nothing; it can be asked by "
+            f"mode={chosen}: the run was not trained for it, and its scores would be meaningless; it can be asked by "
             f"{', '.join(known)}"
         )
     objective, model, tokenizer = ready[chosen], trained.model, trained.tokenizer
     if chosen == "causal":
-        return Causal(model, tokenizer, opening(trained, objective), tokens), chosen
+        return Causal(model, tokenizer, first_token(trained, objective), tokens), chosen
     if chosen == "answer":
         return Answer(model, tokenizer, objective, tokens), chosen
     previous = objective.frame.predict_from == "previous"

@@ -1,4 +1,4 @@
-"""Templates of prompts: texts around the fields of a row, and the words of each label. They are data, never code."""
+"""Prompt templates: texts around the fields of a row, and the words of each label; data, never code."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT, load_config
 
 LABEL = "label"
-"""Name of the place of the label's words."""
+"""Name of the slot for the label's words."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Template:
-    """Keys of a template."""
+    """Keys of a template file."""
 
     example: Annotated[str, Field(min_length=1)]
-    """text of a row: `{name}` is a field of the row, and `{label}`, once, the place of the label's words; braces are
-    written twice"""
+    """text of a row: `{name}` is a field of the row, and `{label}`, exactly once, the slot for the label's words;
+    double literal braces"""
     labels: dict[str, tuple[Annotated[str, Field(min_length=1)], ...]]
-    """names of the labels, each with words that may be there; demonstrations have the first"""
+    """label names, each with the words that may fill the slot; demonstrations use the first"""
     instruction: str = ""
     """text before all examples"""
     separator: str = "\n\n"
     """text between instruction and examples, and between examples"""
     fields: dict[str, str] = field(default_factory=dict)
-    """names of the example, and the fields of the file that they are; others are named alike"""
+    """field names of the example, and the file's fields they stand for, where the names differ"""
     label: str = "label"
-    """field of the file with the right label"""
+    """field of the file that holds the correct label"""
     values: dict[str, str] = field(default_factory=dict)
-    """values of that field, and the labels that they are; others are labels"""
+    """values of that field, and the labels they stand for, where they differ"""
     words: Literal["logsumexp", "mean"] = "logsumexp"
-    """score of a label, from those of its words"""
+    """how the scores of a label's words are combined"""
     shots: Annotated[int, Field(ge=0, le=1024)] = 0
-    """demonstrations before a row"""
+    """demonstrations per row"""
     shot_selection: Literal["random", "balanced", "fixed"] = "balanced"
-    """any, of each label as many, or the same for all rows (of each label as many)"""
+    """any; equally many of each label; or the same ones for all rows (equally many of each label)"""
     null: str = "N/A"
-    """text in the place of every field, for score=pmi"""
+    """text that replaces every field, for score=pmi"""
 
     def __post_init__(self) -> None:
-        """Check what concerns several keys."""
-        found = _names(self.example)
-        if found.count(LABEL) != 1:
-            raise ValueError(f"example: expected {{label}} once, got it {found.count(LABEL)} times")
-        if found == [LABEL]:
+        """Check keys that depend on each other."""
+        field_names = _field_names(self.example)
+        if field_names.count(LABEL) != 1:
+            raise ValueError(f"example: expected {{label}} once, got it {field_names.count(LABEL)} times")
+        if field_names == [LABEL]:
             raise ValueError("example: expected a field of the row, such as {text}, got {label} alone")
         if len(self.labels) <= 1 or not all(self.labels.values()):
             raise ValueError("labels: expected two or more, each with at least one word")
@@ -64,8 +64,8 @@ class Template:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the example, without the label's, in their order."""
-        return tuple(dict.fromkeys(name for name in _names(self.example) if name != LABEL))
+        """Field names of the example in order, without the label."""
+        return tuple(dict.fromkeys(name for name in _field_names(self.example) if name != LABEL))
 
 
 class Prompt(NamedTuple):
@@ -76,36 +76,26 @@ class Prompt(NamedTuple):
 
 
 def read_template(path: Path) -> Template:
-    """Read a template from YAML.
-
-    Raises:
-        ConfigurationError: there is none, or a key has a wrong value.
-    """
-    found: Template = load_config(Template, path)
-    return found
+    """Read a template from YAML, or raise ConfigurationError for a missing file or wrong value."""
+    template: Template = load_config(Template, path)
+    return template
 
 
 def prompt_of(
     template: Template, demonstrations: Sequence[tuple[Mapping[str, str], str]], fields: Mapping[str, str]
 ) -> Prompt:
-    """Return the prompt of a row.
-
-    Args:
-        template: of the task.
-        demonstrations: fields and label of each, the first of the prompt first.
-        fields: of the row.
-    """
+    """Return the prompt of a row, after demonstrations given as fields and label, in prompt order."""
     shown = []
     for of_row, label in demonstrations:
-        before, after = _filled(template.example, of_row)
+        before, after = _fill(template.example, of_row)
         shown.append(f"{before}{template.labels[label][0]}{after}")
-    before, after = _filled(template.example, fields)
+    before, after = _fill(template.example, fields)
     parts = [*([template.instruction] if template.instruction else []), *shown, before]
     return Prompt(template.separator.join(parts), after)
 
 
-def _filled(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
-    """Return the texts of an example before and after the label, with the fields in their places."""
+def _fill(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
+    """Return the filled-in texts of an example before and after the label."""
     sides = [""]
     for text, name, _, _ in string.Formatter().parse(example):
         sides[-1] += text
@@ -117,13 +107,13 @@ def _filled(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
     return before, after
 
 
-def _names(example: str) -> list[str]:
-    """Return the names of an example."""
-    found = []
+def _field_names(example: str) -> list[str]:
+    """Return the names in the braces of an example."""
+    field_names = []
     for _, name, form, conversion in string.Formatter().parse(example):
         if name is None:
             continue
         if form or conversion or not name.isidentifier():
             raise ValueError(f"example: expected plain names in braces, such as {{text}}, got '{{{name}}}'")
-        found.append(name)
-    return found
+        field_names.append(name)
+    return field_names

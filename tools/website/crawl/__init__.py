@@ -1,1 +1,1 @@
-"""Parts of the crawler: addresses and links, robots.txt, one HTTP exchange, the WARC that keeps it."""
+"""Parts of the crawler: URLs and links, robots.txt, HTTP exchanges, and the WARC file that stores them."""

@@ -1,8 +1,8 @@
-"""A crawl on disk: a WARC 1.1 file, one gzip member per record, that is also the crawl's whole state.
+"""Store a crawl in a WARC 1.1 file, one gzip member per record, which also is the complete state of the crawl.
 
-While the crawl runs, the file is `NAME.partial`; it gets its name when the crawl is complete. An exchange is a request
-record followed by its response record. An address without an answer to keep has a `metadata` record with the reason,
-so that a continued crawl does not ask again.
+While the crawl runs, the file is `NAME.partial`; it is renamed when the crawl is complete. An exchange is a request
+record followed by its response record. A URL without a stored response has a `metadata` record with the reason, so that
+a resumed crawl does not request it again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from clozeline.files import cannot_write, lock, sync
 from clozeline.tools.website.crawl.fetch import Exchange, request_target
 
 _FIELDS: Final = "application/warc-fields"
-_RENAMED: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
-"""New names of headers: the stored body has no chunks any more, so a reader must not find a header that says so."""
+_RENAMED_HEADERS: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
+"""New header names: the stored body is not chunked any more, so no header may claim so."""
 
 
 class Archive:
@@ -36,10 +36,10 @@ class Archive:
 
     Args:
         path: final name, ending in `.warc.gz`.
-        settings: settings of the crawl, kept in the warcinfo record. A file begun with other settings is refused.
+        settings: settings of the crawl, stored in the warcinfo record.
 
     Raises:
-        ConfigurationError: the file was begun with other settings, or another crawl writes it now.
+        ConfigurationError: the file was started with other settings, or another crawl is writing it.
         StorageError: the file cannot be written.
     """
 
@@ -47,7 +47,7 @@ class Archive:
         self.path = path
         self.partial = path.with_name(path.name + ".partial")
         self.cut = 0
-        self._places: dict[str, tuple[int, int]] = {}
+        self._positions: dict[str, tuple[int, int]] = {}
         try:
             self.partial.parent.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = self.partial.open("a+b")
@@ -56,7 +56,7 @@ class Archive:
         try:
             self._lock()
             self._writer = WARCWriter(self._file, gzip=True, warc_version="1.1")
-            self._begin(settings)
+            self._load_or_start(settings)
         except BaseException:
             self._close()
             raise
@@ -68,24 +68,24 @@ class Archive:
         self._close()
 
     def _close(self) -> None:
-        """Close the file; what a full disk did not take was reported by the write, and is cut off at the next start."""
+        """Close the file; a failed write was reported already, and its torn end is cut off at the next start."""
         with suppress(OSError):
             self._file.close()
 
     def __contains__(self, url: str) -> bool:
-        return url in self._places
+        return url in self._positions
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def read(self, url: str) -> Exchange | str:
-        """Return the exchange of an address, or the reason why there is none."""
-        offset, length = self._places[url]
+        """Return the exchange of a URL, or the reason why there is none."""
+        offset, length = self._positions[url]
         self._file.seek(offset)
-        return _outcome(_record(self._file.read(length), self.partial, offset))
+        return _parse_outcome(_parse_record(self._file.read(length), self.partial, offset))
 
     def append(self, exchange: Exchange) -> None:
-        """Keep one exchange as two records of one date; the request comes first, so a response means both are there."""
+        """Store an exchange as two records of the same date, request first, so that a response implies both."""
         date = self._writer.curr_warc_date()
         common = {"WARC-Date": date, "WARC-IP-Address": exchange.address}
         extra = {"WARC-Truncated": "length"} if exchange.truncated else {}
@@ -96,7 +96,7 @@ class Archive:
             length=len(exchange.body),
             http_headers=StatusAndHeaders(
                 f"{exchange.status} {exchange.reason}".strip(),
-                [(_RENAMED.get(name.lower(), name), value) for name, value in exchange.headers],
+                [(_RENAMED_HEADERS.get(name.lower(), name), value) for name, value in exchange.headers],
                 protocol="HTTP/1.1",
             ),
             warc_headers_dict=common | extra,
@@ -110,14 +110,14 @@ class Archive:
             warc_headers_dict=common | {"WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID")},
         )
         self._write(request)
-        self._places[exchange.url] = self._write(response)
+        self._positions[exchange.url] = self._write(response)
 
     def append_outcome(self, url: str, reason: str) -> None:
-        """Keep the reason why an address has no response record."""
-        self._places[url] = self._write(self._fields("metadata", {"outcome": reason}, url))
+        """Store the reason why a URL has no response record."""
+        self._positions[url] = self._write(self._fields_record("metadata", {"outcome": reason}, url))
 
     def publish(self) -> None:
-        """Write everything to the disk, then give the file its final name."""
+        """Sync everything to disk, then give the file its final name."""
         try:
             sync(self.partial)
             self.partial.replace(self.path)
@@ -129,23 +129,23 @@ class Archive:
         if not lock(self._file):
             raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output")
 
-    def _begin(self, settings: dict[str, Any]) -> None:
-        """Read the records of an interrupted crawl and cut its torn end, or write the first record of a new file."""
+    def _load_or_start(self, settings: dict[str, Any]) -> None:
+        """Read the records of an interrupted crawl and cut its torn end, or start a new file."""
         end = 0
-        for offset, data in _members(self._file):
-            record = _record(data, self.partial, offset)
+        for offset, data in _gzip_members(self._file):
+            record = _parse_record(data, self.partial, offset)
             if offset == 0:
                 _check_settings(record, settings, self.partial)
             if record.rec_type in ("response", "metadata"):
-                self._places[record.rec_headers.get_header("WARC-Target-URI")] = (offset, len(data))
+                self._positions[record.rec_headers.get_header("WARC-Target-URI")] = (offset, len(data))
             if record.rec_type != "request":
                 end = offset + len(data)
         self.cut = self.partial.stat().st_size - end
         self._file.truncate(end)
         if end == 0:
-            self._write(self._fields("warcinfo", _info(settings)))
+            self._write(self._fields_record("warcinfo", _crawl_info(settings)))
 
-    def _fields(self, kind: str, fields: dict[str, str], url: str | None = None) -> ArcWarcRecord:
+    def _fields_record(self, kind: str, fields: dict[str, str], url: str | None = None) -> ArcWarcRecord:
         body = "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode()
         headers = {"WARC-Filename": self.path.name} if kind == "warcinfo" else {}
         return self._writer.create_warc_record(
@@ -166,12 +166,12 @@ class Archive:
 def archive_settings(path: Path) -> dict[str, Any]:
     """Return the settings of the crawl in a finished file."""
     with path.open("rb") as file:
-        for offset, data in _members(file):
-            return _settings_of(_record(data, path, offset))
-    raise IntegrityError(f"{path}: expected a WARC written by this crawler, found no record; remove it to crawl again")
+        for offset, data in _gzip_members(file):
+            return _settings_of(_parse_record(data, path, offset))
+    raise IntegrityError(f"{path}: expected a WARC written by this crawler, got no record; remove it to crawl again")
 
 
-def _info(settings: dict[str, Any]) -> dict[str, str]:
+def _crawl_info(settings: dict[str, Any]) -> dict[str, str]:
     return {
         "software": "clozeline clozeline crawl-site",
         "format": "WARC file version 1.1",
@@ -189,18 +189,18 @@ def _settings_of(record: ArcWarcRecord) -> dict[str, Any]:
 
 
 def _check_settings(record: ArcWarcRecord, settings: dict[str, Any], path: Path) -> None:
-    begun = _settings_of(record)
-    differ = sorted(key for key in settings if begun.get(key) != settings[key])
-    if differ:
-        key = differ[0]
+    recorded = _settings_of(record)
+    differing = sorted(key for key in settings if recorded.get(key) != settings[key])
+    if differing:
+        key = differing[0]
         raise ConfigurationError(
-            f"{path}: begun with {key} = {begun.get(key)!r}, now {settings[key]!r}: "
-            f"repeat the first command to continue, or choose another --output"
+            f"{path}: started with {key} = {recorded.get(key)!r}, now {settings[key]!r}: "
+            f"repeat the first command to resume, or choose another --output"
         )
 
 
-def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and compressed bytes of each whole gzip member; end at the first torn or damaged one."""
+def _gzip_members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and compressed bytes of each complete gzip member, up to the first torn or damaged one."""
     offset = 0
     while True:
         file.seek(offset)
@@ -219,13 +219,13 @@ def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         offset += len(member)
 
 
-def _record(member: bytes, path: Path, offset: int) -> ArcWarcRecord:
+def _parse_record(member: bytes, path: Path, offset: int) -> ArcWarcRecord:
     for record in ArchiveIterator(io.BytesIO(member)):
         return record
     raise IntegrityError(f"{path}: no WARC record at byte {offset}; remove the file to crawl again")
 
 
-def _outcome(record: ArcWarcRecord) -> Exchange | str:
+def _parse_outcome(record: ArcWarcRecord) -> Exchange | str:
     body = record.raw_stream.read()
     if record.rec_type == "metadata":
         return str(body.decode().partition("outcome: ")[2].strip())

@@ -1,4 +1,4 @@
-"""One HTTP exchange, bounded in time and bytes, with the headers exactly as they went over the wire."""
+"""Perform one HTTP exchange, limited in time and bytes, with the headers exactly as sent and received."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIECE: Final = 65536
 
 
 class FetchFailedError(Exception):
-    """A request without an answer to keep; `reason` is one of the few words that the crawl counts by."""
+    """A request without a usable answer; `reason` is one of the few words that the crawl counts by."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class FetchFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its response; `truncated` says that the body was cut at the size limit."""
+    """A request and its response; `truncated` means that the body was cut at the size limit."""
 
     url: str
     address: str
@@ -49,7 +49,7 @@ class Exchange:
 
     @property
     def text(self) -> str:
-        """Body as text, for finding links: declared charset or UTF-8; bytes that do not decode are replaced."""
+        """Body as text, for finding links: declared charset or UTF-8; undecodable bytes are replaced."""
         declared = self.header("Content-Type").lower().partition("charset=")[2].partition(";")[0]
         body = self.body
         if self.header("Content-Encoding").lower() == "gzip":
@@ -61,7 +61,7 @@ class Exchange:
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
-    """Decompress what some servers compress without being asked; at most `limit` bytes come out."""
+    """Decompress what some servers compress unasked, up to `limit` bytes."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
             return file.read(limit)
@@ -70,17 +70,17 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 
 
 def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple[str, ...]) -> Exchange:
-    """Request one normalised address; redirects are answers like any other.
+    """Request one normalized URL; redirects are answers like any other.
 
     Args:
-        url: the address.
+        url: the URL.
         agent: value of the User-Agent header.
-        timeout: seconds to connect, and again for the whole exchange.
-        page_bytes: limit of the body in bytes; a longer body is cut and marked.
-        types: media types whose body is read; of others only the headers are.
+        timeout: seconds to connect, and again for the entire exchange.
+        page_bytes: maximum body size; a longer body is cut and marked.
+        types: media types whose body is read; of others, only the headers.
 
     Raises:
-        FetchFailedError: the server does not listen, the time is up, or the answer is not complete HTTP.
+        FetchFailedError: no connection, timeout, or an answer that is not complete HTTP.
     """
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -90,14 +90,14 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
         connection.connect()
         with _time_limit(connection.sock, timeout, late):
             address = str(connection.sock.getpeername()[0])
-            request = _send(connection, parts, agent)
+            request = _send_request(connection, parts, agent)
             response = connection.getresponse()
             answer = Exchange(
                 url, address, request, response.status, response.reason, tuple(response.getheaders()), b""
             )
             if response.status == http.HTTPStatus.OK and answer.content_type not in types:
                 return answer
-            body, truncated = _read(response, page_bytes)
+            body, truncated = _read_body(response, page_bytes)
             if late.is_set():  # a body without a length ends wherever the connection is cut
                 raise TimeoutError
     except (OSError, http.client.HTTPException) as error:
@@ -112,7 +112,7 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
 
 @contextmanager
 def _time_limit(sock: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
-    """Cut the connection after `seconds`: a socket's own timeout starts again with every byte."""
+    """Cut the connection after `seconds`: a socket's own timeout restarts with every byte."""
 
     def cut() -> None:
         late.set()
@@ -134,7 +134,7 @@ def request_target(url: str) -> str:
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def _send(
+def _send_request(
     connection: http.client.HTTPConnection, parts: urllib.parse.SplitResult, agent: str
 ) -> tuple[tuple[str, str], ...]:
     headers = (
@@ -151,7 +151,7 @@ def _send(
     return headers
 
 
-def _read(response: http.client.HTTPResponse, limit: int) -> tuple[bytes, bool]:
+def _read_body(response: http.client.HTTPResponse, limit: int) -> tuple[bytes, bool]:
     """Return the body up to `limit` bytes, and whether there was more."""
     body = bytearray()
     while len(body) <= limit and (piece := response.read1(_PIECE)):

@@ -1,4 +1,4 @@
-"""Addresses of pages: one spelling for each, and the links of an HTML page."""
+"""Normalize URLs, and find the links of an HTML page."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from clozeline.errors import ConfigurationError
 
 _PORTS: Final = {"http": 80, "https": 443}
 _UNQUOTED: Final = "!#$%&'()*+,/:;=?@[]~"
-"""Signs that stay as they are in a path or query; with `%`, so that a quoted sign is not quoted twice."""
+"""Characters that stay as they are in a path or query; includes `%`, so that nothing is quoted twice."""
 
 
-def normalise_url(url: str, base: str = "") -> str | None:
-    """Return the one spelling of an http(s) address, or None for anything else (mailto, javascript, broken addresses).
+def normalize_url(url: str, base: str = "") -> str | None:
+    """Return the canonical form of an http(s) URL, or None for anything else (mailto, javascript, broken URLs).
 
-    Relative addresses are resolved against `base`. Fragment, default port, user name and spaces are removed; scheme
-    and host become lower case; other scripts are percent-encoded.
+    Relative URLs are resolved against `base`. Fragment, default port, user name and spaces are removed; scheme and host
+    become lower case; other scripts are percent-encoded.
     """
     try:
         parts = urllib.parse.urlsplit(urllib.parse.urljoin(base, url.strip()))
@@ -32,7 +32,7 @@ def normalise_url(url: str, base: str = "") -> str | None:
     if port is not None and port != _PORTS[scheme]:
         host = f"{host}:{port}"
     path = parts.path or "/"
-    if "/." in path:  # urljoin leaves the dots of a whole address alone
+    if "/." in path:  # urljoin does not resolve dots in absolute URLs
         path = urllib.parse.urlsplit(urllib.parse.urljoin("http://site/", "./" + path.lstrip("/"))).path
     path = urllib.parse.quote(path, safe=_UNQUOTED)
     query = urllib.parse.quote(parts.query, safe=_UNQUOTED)
@@ -40,8 +40,8 @@ def normalise_url(url: str, base: str = "") -> str | None:
 
 
 def start_url(url: str) -> str:
-    """Return the normalised form of an address that a user typed; anything else is an error that shows it."""
-    normal = normalise_url(url)
+    """Return the normalized form of a URL that a user typed, or raise ConfigurationError."""
+    normal = normalize_url(url)
     if normal is None:
         raise ConfigurationError(
             f"expected an http or https address to start from, got {url!r}: write http://HOST/PATH"
@@ -50,13 +50,13 @@ def start_url(url: str) -> str:
 
 
 def site_of(url: str) -> str:
-    """Return scheme, host and port of a normalised address: a crawl stays on the sites it starts from."""
+    """Return scheme, host and port of a normalized URL: a crawl stays on the sites it starts from."""
     parts = urllib.parse.urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 class _LinkParser(HTMLParser):
-    """A collector of `<a href>` and `<area href>`; it respects `<base href>` and `nofollow`."""
+    """Collects `<a href>` and `<area href>`, respecting `<base href>` and `nofollow`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -65,7 +65,7 @@ class _LinkParser(HTMLParser):
         self.nofollow = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take one opening tag; the parser calls this for each, also on broken pages."""
+        """Process an opening tag; also called for broken pages."""
         values = {name: value or "" for name, value in attrs}
         if tag == "base" and not self.base:
             self.base = values.get("href", "")
@@ -76,7 +76,7 @@ class _LinkParser(HTMLParser):
 
 
 def find_links(html: str, url: str) -> list[str]:
-    """Return the normalised addresses that a page links to, in the order of the page, each once.
+    """Return the normalized URLs that a page links to, in page order, without repetitions.
 
     >>> find_links('<a href="b#part">b</a> <a href="/c?d=1">c</a> <a href="b">again</a>', "http://x.org/a/")
     ['http://x.org/a/b', 'http://x.org/c?d=1']
@@ -85,6 +85,6 @@ def find_links(html: str, url: str) -> list[str]:
     parser.feed(html)
     if parser.nofollow:
         return []
-    base = normalise_url(parser.base, url) or url
-    links = (normalise_url(href, base) for href in parser.hrefs)
+    base = normalize_url(parser.base, url) or url
+    links = (normalize_url(href, base) for href in parser.hrefs)
     return list(dict.fromkeys(link for link in links if link is not None))

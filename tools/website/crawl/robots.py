@@ -1,7 +1,7 @@
-"""robots.txt by RFC 9309, read by protego; kept as strict as the RFC where protego is more generous.
+"""Apply robots.txt by RFC 9309: parsed by protego, with stricter rules where protego permits more than the RFC.
 
-The standard library's parser takes the first matching rule and reads `*` literally, so a crawler that uses it fetches
-pages that a site excludes with a pattern.
+The standard library's parser takes the first matching rule and reads `*` literally, so that a crawler would fetch pages
+that a site excludes with a pattern.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ANOTHER: Final = "another crawler"
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """Rules that one site has for one crawler."""
+    """Rules of one site for one crawler."""
 
     parser: Protego
     name: str
@@ -32,25 +32,25 @@ class Robots:
         [False, True, False, True]
         """
         name = agent.split("/")[0].strip().lower()
-        return cls(Protego.parse("\n".join(_strict(text, name))), name)
+        return cls(Protego.parse("\n".join(_restrict_rules(text, name))), name)
 
     @classmethod
-    def everything_forbidden(cls) -> Robots:
-        """Forbid a site whose robots.txt cannot be read now (server errors)."""
+    def forbid_everything(cls) -> Robots:
+        """Forbid a site whose robots.txt cannot be read at the moment (server errors)."""
         return cls.parse("User-agent: *\nDisallow: /", "*")
 
     def allows(self, url: str) -> bool:
-        """Return whether the address may be fetched: the longest matching rule decides, of equal ones the allowing."""
+        """Return whether a URL may be fetched: the longest matching rule decides, `Allow` among equals."""
         return self.parser.can_fetch(url, self.name)
 
     @property
     def delay(self) -> float:
-        """Seconds between requests that the site asks for."""
+        """Seconds between requests that the site requires."""
         return self.parser.crawl_delay(self.name) or 0.0
 
 
-def _strict(text: str, name: str) -> Iterator[str]:
-    """Write the lines that count in a form that protego reads as the RFC does.
+def _restrict_rules(text: str, name: str) -> Iterator[str]:
+    """Yield the relevant lines in a form that protego reads as the RFC does.
 
     Protego lets an unknown line end a group, matches the beginning of a crawler's name, and lets `Allow: /index.html`
     allow `/` too.

@@ -1,4 +1,4 @@
-"""The walk over a site: breadth first, one request at a time, every address accounted for."""
+"""Crawl a site breadth first, one request at a time, counting the outcome of every URL."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Final
 from clozeline.errors import StorageError
 from clozeline.tools.website.crawl.archive import Archive
 from clozeline.tools.website.crawl.fetch import Exchange, FetchFailedError, fetch
-from clozeline.tools.website.crawl.links import find_links, normalise_url, site_of
+from clozeline.tools.website.crawl.links import find_links, normalize_url, site_of
 from clozeline.tools.website.crawl.robots import Robots
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 REDIRECT_LIMIT: Final = 10
 ROBOTS_BYTES: Final = 512 * 1024
 FAILURE_LIMIT: Final = 10
-"""Requests in a row without an answer that end the crawl: the server is gone, and more requests are not polite."""
+"""Consecutive requests without an answer that end the crawl: the server is gone, and more requests are impolite."""
 LONGEST_WAIT: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrawlSettings:
-    """Settings of a crawl. Sizes in bytes, times in seconds; `requests` bounds a site that is mostly errors."""
+    """Settings of a crawl. Sizes in bytes, times in seconds; `requests` limits a site that is mostly errors."""
 
     start: tuple[str, ...]
     pages: int = 1000
@@ -37,14 +37,14 @@ class CrawlSettings:
     types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
 
     def recorded(self) -> dict[str, Any]:
-        """Return what decides which pages are in the file; a file begun with other values is another crawl."""
-        kept = {key: value for key, value in asdict(self).items() if key not in ("delay", "timeout")}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
+        """Return the settings that decide which pages are in the file; other values mean another crawl."""
+        recorded_settings = {key: value for key, value in asdict(self).items() if key not in ("delay", "timeout")}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in recorded_settings.items()}
 
 
 @dataclass
 class Tally:
-    """Counts of what happened to every address: `pages` are kept, the rest is counted by reason."""
+    """Outcome counts of all URLs: `pages` are stored, the rest is counted by reason."""
 
     pages: int = 0
     bytes: int = 0
@@ -58,9 +58,9 @@ class Tally:
 
 
 class Crawl:
-    """A walk, breadth first, from the start addresses; what the archive holds is read from there, not from the network.
+    """A breadth-first crawl from the start URLs; what the archive holds is read from there, not from the network.
 
-    So a continued crawl walks the same way again and needs no other state.
+    A resumed crawl thus visits the same URLs in the same order and needs no other state.
     """
 
     def __init__(
@@ -83,33 +83,33 @@ class Crawl:
         self._seen = set(settings.start)
         self._sites = {site_of(url) for url in settings.start}
         self._delay = settings.delay
-        self._asked = 0
-        self._unanswered: list[tuple[str, str]] = []
+        self._requests_made = 0
+        self._failures: list[tuple[str, str]] = []
 
     def run(self) -> Tally:
         """Crawl until the page limit, the request limit or the end of the links."""
         while self._queue and self.tally.pages < self.settings.pages:
-            if self._asked >= self.settings.requests:
+            if self._requests_made >= self.settings.requests:
                 self.tally.reasons["not asked: request limit"] += len(self._queue)
                 break
             url, redirects = self._queue.popleft()
-            if not self._rules(site_of(url)).allows(url):
+            if not self._robots_rules(site_of(url)).allows(url):
                 self.tally.reasons["forbidden by robots.txt"] += 1
                 continue
-            self._asked += 1
-            outcome = self._outcome(url, self.settings.page_bytes)
+            self._requests_made += 1
+            outcome = self._fetch_or_read(url, self.settings.page_bytes)
             if isinstance(outcome, str):
                 self.tally.reasons[outcome] += 1
             else:
-                self._take(outcome, redirects)
-        self._keep_unanswered()
+                self._process_answer(outcome, redirects)
+        self._record_failures()
         return self.tally
 
-    def _take(self, exchange: Exchange, redirects: int) -> None:
-        """Count one answer and queue what it leads to."""
+    def _process_answer(self, exchange: Exchange, redirects: int) -> None:
+        """Count an answer and queue what it leads to."""
         if exchange.status in REDIRECTS:
             self.tally.reasons["redirect"] += 1
-            target = normalise_url(exchange.header("Location"), exchange.url)
+            target = normalize_url(exchange.header("Location"), exchange.url)
             if target is not None and redirects < REDIRECT_LIMIT:
                 self._enqueue(target, redirects + 1)
             else:
@@ -136,8 +136,8 @@ class Crawl:
         else:
             self.tally.reasons["other site"] += 1
 
-    def _rules(self, site: str) -> Robots:
-        """Return the site's robots.txt, asked once. Server errors and silence forbid all, other errors allow all."""
+    def _robots_rules(self, site: str) -> Robots:
+        """Return the site's robots.txt, requested once; server errors and timeouts forbid all, other errors nothing."""
         if site not in self._robots:
             self._robots[site] = robots = self._read_robots(f"{site}/robots.txt")
             self._delay = max(self._delay, robots.delay)
@@ -146,21 +146,21 @@ class Crawl:
     def _read_robots(self, url: str) -> Robots:
         nothing_asked = Robots.parse("", self.settings.agent)
         for _ in range(5):
-            outcome = self._outcome(url, ROBOTS_BYTES)
+            outcome = self._fetch_or_read(url, ROBOTS_BYTES)
             if isinstance(outcome, str):
                 forbidden = outcome in ("timeout", "connection", "protocol")
-                return Robots.everything_forbidden() if forbidden else nothing_asked
-            target = normalise_url(outcome.header("Location"), url)
+                return Robots.forbid_everything() if forbidden else nothing_asked
+            target = normalize_url(outcome.header("Location"), url)
             if outcome.status in REDIRECTS and target is not None:
                 url = target
                 continue
             if outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return Robots.everything_forbidden()
+                return Robots.forbid_everything()
             text = outcome.text if outcome.status == HTTPStatus.OK else ""
             return Robots.parse(text, self.settings.agent)
         return nothing_asked
 
-    def _outcome(self, url: str, limit: int) -> Exchange | str:
+    def _fetch_or_read(self, url: str, limit: int) -> Exchange | str:
         """Return the answer, or the reason for none: from the archive, else from the network into the archive."""
         if url in self.archive:
             return self.archive.read(url)
@@ -173,9 +173,9 @@ class Crawl:
                 url, agent=settings.agent, timeout=settings.timeout, page_bytes=limit, types=settings.types
             )
         except FetchFailedError as error:
-            self._failed(url, error)
+            self._handle_failure(url, error)
             return error.reason
-        self._keep_unanswered()
+        self._record_failures()
         if exchange.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
             seconds = exchange.header("Retry-After")
             self._delay = max(self._delay, min(float(seconds) if seconds.isdecimal() else 1.0, LONGEST_WAIT))
@@ -186,15 +186,17 @@ class Crawl:
         self.archive.append(exchange)
         return exchange
 
-    def _failed(self, url: str, error: FetchFailedError) -> None:
+    def _handle_failure(self, url: str, error: FetchFailedError) -> None:
         self._report(str(error))
-        self._unanswered.append((url, error.reason))
-        many = len(self._unanswered)
-        if self.tally.fetched == 1 or many >= FAILURE_LIMIT:
-            raise StorageError(f"no answer from the site ({many} in a row): {error}. The same command continues.")
+        self._failures.append((url, error.reason))
+        failure_count = len(self._failures)
+        if self.tally.fetched == 1 or failure_count >= FAILURE_LIMIT:
+            raise StorageError(
+                f"no answer from the site ({failure_count} in a row): {error}. The same command resumes."
+            )
 
-    def _keep_unanswered(self) -> None:
-        """Make failures final when the site answers again; until then a continued crawl repeats the requests."""
-        for url, reason in self._unanswered:
+    def _record_failures(self) -> None:
+        """Make failures final once the site answers again; until then a resumed crawl repeats the requests."""
+        for url, reason in self._failures:
             self.archive.append_outcome(url, reason)
-        self._unanswered.clear()
+        self._failures.clear()

@@ -1,4 +1,4 @@
-"""The cases of the gallery. An objective without a case shows its defaults on a plain text."""
+"""Example texts and options for each objective of the gallery; without an entry, the defaults on a plain text."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Case:
     """One example of an objective.
 
     Args:
-        options: of the objective, where they are not the defaults.
+        options: options of the objective that differ from the defaults.
         texts: documents to group, of which the first row is shown; none: those that its grouping needs.
-        variant: which corruption of the row.
+        variant: which corruption of the row to show.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -97,7 +97,7 @@ EVERY_WORD: Final = tuple(
     for text in (_KITTEN, _PUPPIES, _WORK, _RAIN, _APPLES, _WHALES, _PIECES, _FOOTBALL, _HELLO)
     for words in (*text.sentences, text.target)
 )
-"""Texts that the vocabulary is made of: random replacements come from all texts."""
+"""Texts whose words form the vocabulary: random replacements come from all texts."""
 
 
 def texts_for(objective: Objective) -> tuple[Text, ...]:

@@ -1,4 +1,4 @@
-"""The page: a table of all objectives, then each with its examples, features and options."""
+"""Write the gallery page: a table of all objectives, then each with its examples, features and options."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def gallery() -> str:
     """Return the page as Markdown."""
     names = registry.names(_PACKAGE)
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
-    parts = [_HEAD, _overview(names), training_table(names), remainders, *map(_section, names)]
+    parts = [_HEAD, _overview_table(names), training_table(names), remainders, *map(_objective_section, names)]
     return "\n\n".join(parts) + "\n"
 
 
-def _default(name: str) -> Objective:
+def _build_default(name: str) -> Objective:
     return build_objective(name, Words(EVERY_WORD).vocabulary)
 
 
-def _overview(names: list[str]) -> str:
+def _overview_table(names: list[str]) -> str:
     rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences | undone |",
             "|---|---|---|---|---|---|"]  # fmt: skip
     for name in names:
-        objective = _default(name)
+        objective = _build_default(name)
         kind, spec = type(objective), objective.grouping
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         rows.append(
@@ -59,13 +59,21 @@ def _overview(names: list[str]) -> str:
     return "\n".join(rows)
 
 
-def _section(name: str) -> str:
+def _objective_section(name: str) -> str:
     kind = registry.find(_PACKAGE, name)
-    blocks = "\n\n".join(_example(name, case) for case in cases_of(name))
-    return f"## {name}\n\n{_prose(kind)}\n\n{_facts(kind)}\n\n{blocks}\n\n{_features(name)}\n\n{_configuration(name)}"
+    blocks = "\n\n".join(_example_block(name, case) for case in cases_of(name))
+    parts = [
+        f"## {name}",
+        _description(kind),
+        _facts_line(kind),
+        blocks,
+        _feature_table(name),
+        _configuration_block(name),
+    ]
+    return "\n\n".join(parts)
 
 
-def _prose(kind: type[Objective]) -> str:
+def _description(kind: type[Objective]) -> str:
     """Return the docstring up to its example; outside of code, nothing may be read as HTML."""
     text = inspect.cleandoc(kind.__doc__ or "")
     text = re.split(r"^Example", text, flags=re.MULTILINE)[0].strip()
@@ -73,37 +81,44 @@ def _prose(kind: type[Objective]) -> str:
     return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
 
 
-def _facts(kind: type[Objective]) -> str:
+def _facts_line(kind: type[Objective]) -> str:
     """Return paper, architectures and heads on one line."""
     papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
     return f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
 
 
-def _example(name: str, case: Case) -> str:
+def _example_block(name: str, case: Case) -> str:
     words = Words(EVERY_WORD)
     objective = build_objective({"name": name, **case.options}, words.vocabulary)
     shown = corrupt_first_row(objective, words, case.texts or texts_for(objective), case.variant)
-    given = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
-    title = f"With `{given}`, variant {case.variant}:" if given else f"With the defaults, variant {case.variant}:"
+    options_text = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
+    title = (
+        f"With `{options_text}`, variant {case.variant}:"
+        if options_text
+        else f"With the defaults, variant {case.variant}:"
+    )
     return "\n".join([title, "", "```text", str(shown), "```"])
 
 
-def _features(name: str) -> str:
-    """Return features of the defaults, then those that other options of the examples add."""
+def _feature_table(name: str) -> str:
+    """Return the default features, then those that other options of the examples add."""
     words = Words(EVERY_WORD)
-    shown = [_default(name), *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name))]
-    found = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
+    shown = [
+        _build_default(name),
+        *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name)),
+    ]
+    features_by_name = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
     order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
     rows = ["| feature | type | meaning |", "|---|---|---|"]
-    for feature in (found[name] for name in order):
+    for feature in (features_by_name[name] for name in order):
         shape = "one value" if feature.rank == 0 else "list"
         meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
         rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
     return "\n".join(rows)
 
 
-def _configuration(name: str) -> str:
-    """Return an entry of a recipe's `corrupt` with every option, its default and its meaning."""
+def _configuration_block(name: str) -> str:
+    """Return a `corrupt` entry of a recipe with every option, its default and its meaning."""
     kind = registry.find(_PACKAGE, name)
     defaults = kind.Options()
     short, long = [(f"- name: {name}", "")], []
@@ -122,15 +137,15 @@ def _configuration(name: str) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """Return a value on one line of YAML; of an algorithm or an entry what differs from its defaults."""
+    """Return a value on one line of YAML; algorithms and entries by what differs from their defaults."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(as_yaml, value)) + "]"
     if isinstance(value, Chosen):
-        return as_yaml({"name": value.name, **_changed(value.options)})
+        return as_yaml({"name": value.name, **_non_default_options(value.options)})
     if dataclasses.is_dataclass(value):
-        items = _changed(value)
+        items = _non_default_options(value)
         chosen = items.pop("objective", None)
-        inner = {} if chosen is None else {"name": chosen.name, **_changed(chosen.options)}
+        inner = {} if chosen is None else {"name": chosen.name, **_non_default_options(chosen.options)}
         return as_yaml({**inner, **items})
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {as_yaml(item)}" for key, item in value.items()) + "}"
@@ -138,8 +153,8 @@ def as_yaml(value: Any) -> str:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
-def _changed(options: Any) -> dict[str, Any]:
-    """Return fields whose value is not their default."""
+def _non_default_options(options: Any) -> dict[str, Any]:
+    """Return the fields whose value is not the default."""
     fields = type(options).__pydantic_fields__
     values = {key: (field, getattr(options, key)) for key, field in fields.items()}
     return {

@@ -1,4 +1,4 @@
-"""The table of what can be trained: objective, architecture, the columns that batches are made of, and the heads."""
+"""The table of what can be trained: objective, architecture, batch columns and heads."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ read by nothing yet: name them in `data.ignore`. Other columns are kept to undo 
 
 
 def training_table(names: list[str]) -> str:
-    """Return the table as Markdown, a row for each architecture of each objective."""
+    """Return the table as Markdown, a row per architecture of each objective."""
     lines = [_TITLE, "", "| objective | architecture | columns | heads |", "|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for name in names for row in training_rows(name)]
     return "\n".join(lines)
 
 
 def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (objective, architecture, columns, heads) for every architecture that an objective has rows for."""
+    """Yield (objective, architecture, columns, heads) for every architecture of an objective."""
     kind = registry.find(_PACKAGE, name)
     chosen = "architecture" in kind.Options.__pydantic_fields__
     for architecture in kind.architectures if chosen else kind.architectures[:1]:
         words = Words(EVERY_WORD).vocabulary
         objective = build_objective({"name": name, **({"architecture": architecture} if chosen else {})}, words)
-        yield name, architecture, *_learnt(objective, dict(words.specials))
+        yield name, architecture, *_columns_and_heads(objective, dict(words.specials))
 
 
-def _learnt(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
+def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
     """Return columns and heads, or why there are none."""
     features, frame = [feature.name for feature in objective.features], objective.frame
     try:

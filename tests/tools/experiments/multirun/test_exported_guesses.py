@@ -14,7 +14,7 @@ from tests.tools.runs.inference.test_trained_model import write_run
 from clozeline.tools.experiments import demo
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.experiments.multirun import exported_guesses
-from clozeline.tools.experiments.multirun.exported_guesses import compare_guesses, compared
+from clozeline.tools.experiments.multirun.exported_guesses import compare_guesses, compare_with_transformers
 
 ROOT = Path(__file__).parents[4]
 
@@ -36,6 +36,6 @@ def test_the_model_of_the_demo_is_one_of_transformers(
     with pytest.raises(IntegrityError, match="guesses other words"):
         compare_guesses(run, exported, demo.SENTENCES)
     monkeypatch.setattr(exported_guesses, "find_spec", lambda name: None)
-    line = compared(run, exported, demo.SENTENCES)
+    line = compare_with_transformers(run, exported, demo.SENTENCES)
     assert "transformers is not installed" in line
     assert "\n" not in line

@@ -14,7 +14,7 @@ from clozeline.tools.experiments.multirun.runner import (
     StepFailedError,
     Training,
     collect_all,
-    remember_words,
+    record_folder_facts,
     run_step,
 )
 from clozeline.tools.experiments.multirun.runs_picture import Panels
@@ -94,15 +94,15 @@ def test_a_report_is_a_table_a_picture_and_a_page(tmp_path: Path, capsys: pytest
 def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
     """From its first run on: what a command leaves that is refused before does not bind the next one."""
     note = tmp_path / "runs" / "words.json"
-    remember_words(note, {"task": "other"})
-    remember_words(note, {"task": "a", "seeds": [1]})
+    record_folder_facts(note, {"task": "other"})
+    record_folder_facts(note, {"task": "a", "seeds": [1]})
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
-    remember_words(note, {"seeds": [1], "task": "a"})
+    record_folder_facts(note, {"seeds": [1], "task": "a"})
     with pytest.raises(ConfigurationError, match=r"runs holds runs of other words: task was 'a', is 'b'; choose"):
-        remember_words(note, {"task": "b", "seeds": [1]})
+        record_folder_facts(note, {"task": "b", "seeds": [1]})
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
-        remember_words(note, {"task": "a", "seeds": [1], "more": 1})
+        record_folder_facts(note, {"task": "a", "seeds": [1], "more": 1})
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
-        remember_words(note, {"task": "a", "seeds": [1]})
+        record_folder_facts(note, {"task": "a", "seeds": [1]})

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
 from tests.train.masked_set import write_masked_sets
-from clozeline.tools.experiments.multirun.task_sequence import _summed, read_tasks
+from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
 
 
 @pytest.fixture
@@ -49,5 +49,5 @@ def test_information_is_summed_at_the_last_weights(tmp_path: Path) -> None:
     for name, value in (("first", 1.0), ("second", 2.0)):
         tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
         save_file(tensors, tmp_path / name)
-    found = load_file(_summed([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
+    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
     assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}

@@ -19,7 +19,7 @@ def test_batches_are_those_of_the_stream(tmp_path, sizes, lanes, global_batch):
     for samples, origin in delivered(as_phases(shards), 5, lanes, global_batch, 20):
         visits = feed.batch(samples)
         assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row[1:]) for row in origin.tolist()]
-        assert [feed.place(visit) for visit in visits] == list(range(global_batch))
+        assert [feed.index_in_batch(visit) for visit in visits] == list(range(global_batch))
         fillers += sum(visit.stored is None for visit in visits)
     epoch = feed.reading.orders[0].lane_rows * lanes
     assert 0 <= fillers - 20 * global_batch // epoch * (epoch - len(shards)) < lanes
@@ -41,7 +41,7 @@ def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
 
 def test_no_batch_has_rows_of_two_phases(tmp_path):
     feed = mixed(tmp_path)
-    assert {feed.begin(visit) for visit in feed.batch(20)} == {20}
+    assert {feed.batch_start(visit) for visit in feed.batch(20)} == {20}
     with pytest.raises(ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"):
         feed.batch(22)
 

@@ -35,11 +35,11 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
     taken = [end for place, end in enumerate(ends, 1) if not uniform or place % lines_every == 0 or place == len(ends)]
     steps = RunSteps(Timeline(PLANS, 2, 4), taken)
     for step in expected:
-        assert steps.numbered(step.number) == step
+        assert steps.step_of(step.number) == step
         assert {steps.at(step.begin + inside) for inside in range(step.rows)} == {step}
 
 
 @pytest.mark.parametrize(("number", "step"), [(4, Step(4, 48, 16)), (5, Step(5, 64, 32))])
 def test_the_example_of_the_docstring(number, step):
     steps = RunSteps(Timeline([Phase((0,))], 4, 32), [(4, 64)])
-    assert steps.numbered(number) == step
+    assert steps.step_of(number) == step

@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.tools.runs.evaluation.answer_scores import (
-    Asked,
+    AnsweredQuestion,
     answer_metrics,
     answer_scores,
     exact_match,
@@ -55,7 +55,7 @@ def test_the_official_cases(answer: str, gold: str, exact: float, v2: float, v1:
 
 
 def test_the_best_accepted_answer_counts() -> None:
-    asked = [Asked("", "", ("the cat", "a dog"), ()), Asked("", "", (), ())]
+    asked = [AnsweredQuestion("", "", ("the cat", "a dog"), ()), AnsweredQuestion("", "", (), ())]
     assert answer_metrics(V1, asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
     assert answer_metrics(V2, asked, ["big dog", ""]) == {
         "f1": pytest.approx(5 / 6), "exact_match": 0.5, "answerable_f1": pytest.approx(2 / 3),

@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.tools.runs.evaluation.pair_scores import pair_share, row_baselines
 from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.scores import lines_of, scored_of, scores_of, share_of
+from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import recorded
@@ -73,7 +73,7 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     """The share of a process holds its rows alone, with the numbers that one process gives."""
     run = opened(tmp_path, "stsb")
     rows = set_rows(run.shards)
-    found = share_of(run, rows)
+    found = predict_task_share(run, rows)
     expected = []
     for row in rows:
         first, second = (vector(run, row[side].tolist()) for side in ("input_ids", "input_ids_b"))
@@ -82,7 +82,7 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     shares = [pair_share(run, rows, rank, 3) for rank in range(3)]
     assert {key: value for share in shares for key, value in share.items()} == found
     assert sum(map(len, shares)) == len(rows) == 40
-    scores = scores_of(run, scored_of(run, rows, shares))
+    scores = scores_of(run, score_shares(run, rows, shares))
     targets = rows.columns["target"].values
     assert scores["metrics"]["spearman"] == pytest.approx(stats.spearmanr(targets, expected).statistic, abs=1e-6)
     assert scores["baselines"].keys() == {"untrained", "centred", "overlap"}
@@ -95,7 +95,7 @@ def test_texts_of_one_row_have_cosines_that_nothing_has_taught(tmp_path: Path) -
     """Each text by itself, as the mean of vectors of its tokens, beside the score of both together."""
     run = opened(tmp_path, "rows")
     rows = set_rows(run.shards)
-    scores = scores_of(run, scored_of(run, rows, [share_of(run, rows)]))
+    scores = scores_of(run, score_shares(run, rows, [predict_task_share(run, rows)]))
     assert scores["baselines"].keys() == {"majority", "words", "overlap", "untrained", "centred"}
     torch.manual_seed(run.seed)
     table = torch.randn(run.trained.model.family.tokens.weight.shape)
@@ -125,9 +125,9 @@ def test_aligned_texts_find_each_other(tmp_path: Path) -> None:
     )
     cosines = cosine_similarity(first[:, None], second[None], dim=-1)
     expected = (cosines.diagonal() >= cosines.amax(1) - 1e-5).double().tolist()
-    found = share_of(run, rows)
+    found = predict_task_share(run, rows)
     assert [found[row] for row in range(len(rows))] == expected
     assert 0 < sum(expected) < len(rows)
-    scores = scores_of(run, scored_of(run, rows, [found]))
+    scores = scores_of(run, score_shares(run, rows, [found]))
     assert scores["metrics"] == {"accuracy": pytest.approx(sum(expected) / len(rows))}
     assert scores["baselines"].keys() == {"untrained", "centred"}

@@ -12,7 +12,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.predictions import predict, predict_share, set_rows
+from clozeline.tools.runs.evaluation.predictions import collect_predictions, predict_share, set_rows
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import fixed
 
@@ -21,20 +21,20 @@ ROWS = Rows(fixed(np.arange(3)), {"label": Ragged.from_lists([[1], [0], [1]], np
 
 
 def test_shares_become_one_in_the_order_of_the_set() -> None:
-    found = predict([{2: 1}, {0: 0, 1: 0}], ROWS, FACTS)
+    found = collect_predictions([{2: 1}, {0: 0, 1: 0}], ROWS, FACTS)
     assert (found.answers.tolist(), found.predicted.tolist()) == ([1, 0, 1], [0, 0, 1])
 
 
 def test_a_row_counts_once() -> None:
     with pytest.raises(IntegrityError, match="1 rows were predicted twice, first row 1"):
-        predict([{0: 1, 1: 0}, {1: 0, 2: 1}], ROWS, FACTS)
+        collect_predictions([{0: 1, 1: 0}, {1: 0, 2: 1}], ROWS, FACTS)
     with pytest.raises(IntegrityError, match="1 of 3 rows were not predicted, first row 2"):
-        predict([{0: 1, 1: 0}], ROWS, FACTS)
+        collect_predictions([{0: 1, 1: 0}], ROWS, FACTS)
 
 
 def test_a_prediction_that_is_no_number() -> None:
     with pytest.raises(IntegrityError, match="1 rows got no finite number, first row 2"):
-        predict([{0: 1, 1: 0, 2: float("nan")}], ROWS, FACTS)
+        collect_predictions([{0: 1, 1: 0, 2: float("nan")}], ROWS, FACTS)
 
 
 class _Known(torch.nn.Module):

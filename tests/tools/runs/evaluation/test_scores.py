@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from clozeline.tools.runs.evaluation.group_units import question_units
-from clozeline.tools.runs.evaluation.scores import _grouped_scores, lines_of, text_of
+from clozeline.tools.runs.evaluation.scores import _score_groups, lines_of, to_json
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
@@ -29,16 +29,16 @@ def test_a_constant_prediction_is_said() -> None:
 
 
 def test_the_text_is_one_line_with_sorted_keys() -> None:
-    text = text_of(SCORES)
+    text = to_json(SCORES)
     assert json.loads(text) == SCORES
-    assert text == text_of(dict(reversed(SCORES.items())))
+    assert text == to_json(dict(reversed(SCORES.items())))
     assert text.count("\n") == 1
 
 
 def test_answers_of_a_question_are_judged_together() -> None:
     """Three questions of two answers: all right, one wrong, both wrong."""
     answers, keys = np.array([1, 0, 1, 1, 0, 1]), np.repeat(np.arange(3, dtype=np.uint8), 2)[:, None]
-    found = _grouped_scores(
+    found = _score_groups(
         question_units, answers, np.array([1, 0, 1, 0, 1, 0]), {"majority": np.ones(6, np.int64)}, keys
     )
     assert found.count == 6

@@ -14,11 +14,11 @@ from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
+    first_token,
     open_scorer,
-    opening,
-    prepared,
+    prepared_scores,
     ready_scores,
-    words_of,
+    word_indices,
 )
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from tests.tools.runs.inference.test_trained_model import write_run
@@ -63,7 +63,7 @@ def test_masked_scores_frame_the_text(encoder: tuple[Path, TrainedModel], kind: 
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
         encoding = trained.tokenizer.encode([text])[0]
         row = [vocabulary.specials["cls"], *encoding.ids.tolist(), vocabulary.specials["sep"]]
-        words = [-1, *words_of(text, encoding), -2]
+        words = [-1, *word_indices(text, encoding), -2]
         total = 0.0
         for place in range(1, len(row) - 1):
             hidden = [at for at in range(place, len(row)) if words[at] == words[place]]
@@ -92,12 +92,12 @@ def test_a_score_that_no_training_prepared_is_refused(encoder: tuple[Path, Train
 
 
 def test_what_an_objective_prepares() -> None:
-    assert prepared(facts("encoder")) == ("pll", "pll_word")
-    assert prepared(facts("encoder", predict_from="previous")) == ("mntp",)
-    assert prepared(facts("encoder", "causal_lm", predict_from="previous")) == ("causal",)
-    assert prepared(facts("encoder", heads=("token",))) == ()
-    assert prepared(facts("decoder", "causal_lm", ("lm",))) == ("causal",)
-    assert prepared(facts("encoder_decoder", "span_corruption", ("lm",))) == ()
+    assert prepared_scores(facts("encoder")) == ("pll", "pll_word")
+    assert prepared_scores(facts("encoder", predict_from="previous")) == ("mntp",)
+    assert prepared_scores(facts("encoder", "causal_lm", predict_from="previous")) == ("causal",)
+    assert prepared_scores(facts("encoder", heads=("token",))) == ()
+    assert prepared_scores(facts("decoder", "causal_lm", ("lm",))) == ("causal",)
+    assert prepared_scores(facts("encoder_decoder", "span_corruption", ("lm",))) == ()
 
 
 def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, TrainedModel]) -> None:
@@ -106,13 +106,13 @@ def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Traine
     packed = facts("decoder", "causal_lm", ("lm",))
 
     def of(**options: Any) -> int | None:
-        return opening(trained, packed.model_copy(update={"options": options}))
+        return first_token(trained, packed.model_copy(update={"options": options}))
 
     assert of() == of(grouping="packed", separator="eos") == specials["eos"]
     assert of(separator="sep") == specials["sep"]
     assert of(separator="none") is of(cross_documents=False) is of(grouping="document") is None
     assert of(grouping="document", add_bos=True) == specials["bos"]
-    assert opening(trained, facts("encoder", "causal_lm")) == specials["cls"]
+    assert first_token(trained, facts("encoder", "causal_lm")) == specials["cls"]
 
 
 def test_words_are_runs_of_letters_or_single_characters() -> None:
@@ -120,7 +120,7 @@ def test_words_are_runs_of_letters_or_single_characters() -> None:
     text = "unread pages, ab. "
     starts = np.array([0, 2, 6, 9, 12, 13, 15, 16, 17])
     encoding = Encoding(np.zeros(9, dtype=np.uint16), starts)
-    assert words_of(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
+    assert word_indices(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
 
 
 @pytest.mark.parametrize("beside", ["pll", "mntp"])

@@ -40,7 +40,7 @@ class Letters:
         found = []
         for one in candidates:
             of = weights["-" if chr(one.ids[0]) == "-" else "p"]
-            found.append(torch.tensor([of[chr(one.ids[place])] for place in one.places], dtype=torch.float64))
+            found.append(torch.tensor([of[chr(one.ids[place])] for place in one.positions], dtype=torch.float64))
         return found
 
 

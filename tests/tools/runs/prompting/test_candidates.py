@@ -41,7 +41,7 @@ def loss(trained: TrainedModel, row: list[int], places: list[int], ids: list[int
 
 def expected(kind: str, trained: TrainedModel, one: Candidate, masks: str) -> float:
     """The score of a word by the loss, computed apart."""
-    row, places = list(one.ids), list(one.places)
+    row, places = list(one.ids), list(one.positions)
     if kind == "causal":
         return -loss(trained, row[:-1], [place - 1 for place in places], [row[place] for place in places])
     if kind == "cloze":
@@ -66,9 +66,9 @@ def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened: Any, kind: 
     else:
         masks = "left_to_right"
     candidates = [scorer.candidate(PROMPT, word) for word in WORDS]
-    assert max(len(one.places) for one in candidates) > 1
+    assert max(len(one.positions) for one in candidates) > 1
     for one, found in zip(candidates, scorer.scores(candidates), strict=True):
-        assert len(found) == len(one.places)
+        assert len(found) == len(one.positions)
         assert float(found.sum()) == pytest.approx(expected(kind, trained, one, masks), abs=1e-4)
         (alone,) = scorer.scores([one])
         assert torch.allclose(alone, found, atol=1e-5)
@@ -98,7 +98,7 @@ def test_the_tokens_are_those_of_the_whole_text(opened: Any, kind: str) -> None:
     for word in WORDS:
         one = scorer.candidate(PROMPT, word)
         ids = one.answer if kind == "answer" else one.ids
-        assert trained.tokenizer.decode([ids[place] for place in one.places]) == word
+        assert trained.tokenizer.decode([ids[place] for place in one.positions]) == word
         text = f"{PROMPT.before}{word}{PROMPT.after}" if kind != "causal" else f"{PROMPT.before}{word}"
         whole = trained.tokenizer.encode([text])[0].ids.tolist()
         if kind == "answer":
@@ -117,7 +117,7 @@ def test_a_text_to_text_model_reads_the_prompt_and_ends_the_word(opened: Any) ->
     end = trained.tokenizer.vocabulary.specials["eos"]
     assert trained.tokenizer.decode(one.answer[:-1]) == WORDS[1].strip()
     assert one.answer[-1] == one.ids[-1] == end
-    assert one.places == tuple(range(len(one.answer)))
+    assert one.positions == tuple(range(len(one.answer)))
     assert PROMPT.before in trained.tokenizer.decode(one.ids)
     assert PROMPT.after not in trained.tokenizer.decode(one.ids)
 

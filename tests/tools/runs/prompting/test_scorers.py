@@ -1,4 +1,4 @@
-"""Modes that the training prepared, and refusals of others."""
+"""Modes that the training prepared_scores, and refusals of others."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import clozeline.tools.website.crawl.links
-from clozeline.tools.website.crawl.links import find_links, normalise_url
+from clozeline.tools.website.crawl.links import find_links, normalize_url
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ from clozeline.tools.website.crawl.links import find_links, normalise_url
     ],
 )
 def test_normalise_url(url: str, normal: str | None) -> None:
-    assert normalise_url(url) == normal
+    assert normalize_url(url) == normal
     if normal:
-        assert normalise_url(normal) == normal
+        assert normalize_url(normal) == normal
 
 
 def test_find_links() -> None:

@@ -59,7 +59,7 @@ def test_as_strict_as_the_rfc(text: str, path: str, allowed: bool) -> None:
 
 
 def test_a_site_that_cannot_be_read_is_forbidden() -> None:
-    assert not Robots.everything_forbidden().allows("http://x.org/")
+    assert not Robots.forbid_everything().allows("http://x.org/")
 
 
 def test_delay() -> None:
