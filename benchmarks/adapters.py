@@ -146,7 +146,7 @@ def measure(case: str, shape: Shape, steps: int) -> dict[str, Any]:
     """Return the figures of a case; the process must be a fresh one."""
     torch.set_num_threads(1)
     model, tensors = build_case(case, shape), random_batch(shape)
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=1e-3)
+    optimizer = torch.optim.AdamW([parameter for parameter in model.parameters() if parameter.requires_grad], lr=1e-3)
     before, seconds = resident_bytes(), []
     for _ in range(steps):
         start = time.process_time()

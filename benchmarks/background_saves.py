@@ -49,13 +49,13 @@ def train(folder: Path, shards: Path, options: argparse.Namespace, *, background
     del environment["OMP_NUM_THREADS"], environment["OMP_THREAD_LIMIT"]  # train as a user does, on all cores
     command = [sys.executable, ROOT / "train/main.py", "--config", path]
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    times = {one["step"]: one["time"] for one in read_lines(output / "metrics.jsonl")}
-    lasted = {step: 1000 * (times[step] - times[step - 1]) for step in range(3, options.steps)}
+    times = {record["step"]: record["time"] for record in read_lines(output / "metrics.jsonl")}
+    milliseconds = {step: 1000 * (times[step] - times[step - 1]) for step in range(3, options.steps)}
     return {
-        "median": statistics.median(ms for step, ms in lasted.items() if step % EVERY not in (1, *LATER)),
-        "after a save": statistics.median(ms for step, ms in lasted.items() if step % EVERY == 1),
+        "median": statistics.median(ms for step, ms in milliseconds.items() if step % EVERY not in (1, *LATER)),
+        "after a save": statistics.median(ms for step, ms in milliseconds.items() if step % EVERY == 1),
         "second to fourth": statistics.median(
-            ms for step, ms in lasted.items() if step % EVERY in LATER and step > EVERY
+            ms for step, ms in milliseconds.items() if step % EVERY in LATER and step > EVERY
         ),
         "megabytes": sum(file.stat().st_size for file in next((output / "checkpoints").glob("step-*")).iterdir()) / 1e6,
     }

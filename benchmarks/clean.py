@@ -66,7 +66,7 @@ def speed(work: Callable[[], Any], size: int) -> float:
     return size / best_seconds(work, RUNS, cpu_seconds) / 1e6
 
 
-def stage_speed(documents: Sequence[str]) -> float:
+def measure_stage(documents: Sequence[str]) -> float:
     """Measure MB of HTML per CPU second through the default `clean`, from the crawl to its Arrow files."""
     records = [warc_record(text) for text in documents]
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def run_filters(documents: Sequence[str]) -> None:
 
 def main() -> None:
     options = parser(__doc__, pages=400, peer=PEER).parse_args()
-    crawl = stage_speed(prose(options.pages, 7))
+    crawl = measure_stage(prose(options.pages, 7))
     rows = [figure("clean, MB of HTML", "MB/s", crawl, None, None, 6.0, holds=crawl >= 6.0)]
     for paragraphs, kilobytes, target in ((7, 2, 6.0), (28, 8, 8.0)):
         texts = prose(options.pages * 7 // paragraphs, paragraphs)

@@ -160,9 +160,11 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
     special[:, [0, -1]] = 1
     ends = np.cumsum(2 + (ids % 2 == 0), axis=1)
     offsets = np.stack((ends - 2, ends), axis=2)
-    batch = [{"input_ids": make(row), "special_tokens_mask": make(one)} for row, one in zip(ids, special, strict=True)]
+    batch = [
+        {"input_ids": make(row), "special_tokens_mask": make(of_row)} for row, of_row in zip(ids, special, strict=True)
+    ]
     if name == "whole_word_masking":
-        batch = [{**row, "offset_mapping": make(one)} for row, one in zip(batch, offsets, strict=True)]
+        batch = [{**row, "offset_mapping": make(of_row)} for row, of_row in zip(batch, offsets, strict=True)]
     return batch
 
 
@@ -201,7 +203,7 @@ def _write_tokens(folder: Path, documents: int) -> None:
     fixed |= {"language": np.zeros(documents, np.uint8), "source_group": np.zeros(documents, np.uint16)}
     columns = {
         "token_ids": Ragged.from_lists(ids, np.uint16),
-        "sentence_starts": Ragged.from_lists([range(0, len(one), 25) for one in ids], np.uint32),
+        "sentence_starts": Ragged.from_lists([range(0, len(document_ids), 25) for document_ids in ids], np.uint32),
     }
     specs = [ColumnSpec("document_uid", "binary16", "fixed", ""), ColumnSpec("language", "uint8", "fixed", ""),
              ColumnSpec("source_group", "uint16", "fixed", ""), ColumnSpec("token_ids", "uint16", "list", ""),

@@ -130,10 +130,10 @@ def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> di
 
 
 def main() -> None:
-    options = parser(__doc__, megabytes=4.0, size=8000, rounds=5)
-    options.add_argument("--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all")
-    given = options.parse_args()
-    modules, size = documents(given.megabytes), given.size
+    arguments = parser(__doc__, megabytes=4.0, size=8000, rounds=5)
+    arguments.add_argument("--only", nargs="*", default=(), metavar="NAME", help="tokenizers to measure; default: all")
+    settings = arguments.parse_args()
+    modules, size = documents(settings.megabytes), settings.size
     texts = [document.text for document in modules]
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary)
@@ -143,11 +143,11 @@ def main() -> None:
         cases["sentencepiece_model"] = lambda: import_model(texts, size, base / "sentencepiece_model")
         for name in EXPORTED:
             cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(name, texts, size, base / f"json-{name}")
-        chosen = {name: make for name, make in cases.items() if not given.only or name in given.only}
-        rows = [measure(name, make(), modules, given.rounds) for name, make in chosen.items()]
-    print_table(rows[0], [row.values() for row in rows], f"encode, {given.megabytes:g} MB, {size} pieces")
+        chosen = {name: make for name, make in cases.items() if not settings.only or name in settings.only}
+        rows = [measure(name, make(), modules, settings.rounds) for name, make in chosen.items()]
+    print_table(rows[0], [row.values() for row in rows], f"encode, {settings.megabytes:g} MB, {size} pieces")
     print(system_load())
-    write_json(given.json, rows)
+    write_json(settings.json, rows)
 
 
 if __name__ == "__main__":

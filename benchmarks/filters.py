@@ -45,15 +45,15 @@ def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
     """Return texts by type, normalized as they are stored."""
     modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     sources = [path.read_text(encoding="utf-8", errors="replace") for path in modules]
-    found = {
+    texts_by_kind = {
         "help topics": list(topics.values()),
         "docstrings": [text for source in sources for text in _docstrings(source) if len(text) > 300],
         "modules": sources[:100],
     }
     for file in files:
         lines = file.read_text(encoding="utf-8").splitlines()
-        found[file.stem] = [json.loads(line)["text"] for line in lines]
-    cut = {kind: [normalize(text)[:_LONGEST] for text in texts] for kind, texts in found.items()}
+        texts_by_kind[file.stem] = [json.loads(line)["text"] for line in lines]
+    cut = {kind: [normalize(text)[:_LONGEST] for text in texts] for kind, texts in texts_by_kind.items()}
     return {kind: [text for text in texts if text] for kind, texts in cut.items()}
 
 
@@ -101,8 +101,8 @@ def record(python: str, path: Path) -> None:
     chunks = sorted({chunk for text in texts for chunk in text.split() if len(chunk) < 100})
     answers = {
         name: [[reason, xxhash.xxh64_hexdigest(" ".join(left.split())) if name == "c4_quality" and not reason else ""]
-               for reason, left in found]
-        for name, found in ask(python, "verdicts", texts).items()
+               for reason, left in answers_of_filter]
+        for name, answers_of_filter in ask(python, "verdicts", texts).items()
     }  # fmt: skip
     command = f"python benchmarks/filters.py --peer PYTHON --record {path}"
     words = dict(zip(chunks, ask(python, "tokens", chunks), strict=True))

@@ -168,13 +168,13 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         return ours, train_peer(models[dropout], config, ours.head)
 
     ours, peer = train_both(0.0, SKIPPED + 4, "agree")
-    difference = max(abs(one - other) for one, other in zip(ours.losses, peer.losses, strict=True))
+    difference = max(abs(our_loss - peer_loss) for our_loss, peer_loss in zip(ours.losses, peer.losses, strict=True))
     if difference > AGREEMENT:
         raise SystemExit(f"the losses differ by {difference:.2g} nats: the two sides do not train the same")
     rounds = [train_both(0.1, options.steps, str(number)) for number in range(options.repeats)]
     world.shutdown()
     times = [[side.clock.milliseconds()[0] for side in pair] for pair in rounds]
-    ratios = [mine / other for mine, other in times]
+    ratios = [mine / peer_loss for mine, peer_loss in times]
     cpu, peer_cpu = (median(side) for side in zip(*times, strict=True))
     ratio = median(ratios)
     row = figure("fine-tuning step, CPU", "ms", cpu, peer_cpu, "Hugging Face Trainer", TARGET, holds=ratio <= TARGET)

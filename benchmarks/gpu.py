@@ -41,11 +41,11 @@ from torch import Tensor
 from benchmarks.model import (
     LABELS,
     VOCABULARY,
+    batch_packed_rows,
     document_sizes,
     encoder_batch,
-    masked,
-    packed_batch,
-    packed_rows,
+    pack_documents,
+    random_labels,
     short_rows,
 )
 from clozeline.model.build import Model, build_model
@@ -84,7 +84,7 @@ class Experiment:
 
 def experiments() -> dict[str, Experiment]:
     """Return the experiments by name, the quick ones first."""
-    found = {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
+    by_name = {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
     bert = Experiment(preset="bert_base", rows=128)
     gpt2 = Experiment(preset="gpt2_small", rows=32, columns=1024, share=1.0)
     t5 = Experiment(preset="t5_base", rows=64, targets=114, share=1.0)
@@ -92,13 +92,13 @@ def experiments() -> dict[str, Experiment]:
         for rows in sizes:
             for compiled in (False, True):
                 mode = "compiled" if compiled else "eager"
-                found[f"{name} {mode} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
+                by_name[f"{name} {mode} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
     documents = replace(bert, preset="tinybert_6", rows=256)
     return {
-        **found,
+        **by_name,
         "documents packed": replace(documents, layout="packed"),
         "documents padded": replace(documents, layout="padded"),
-        "heads all places": replace(bert, share=1.0, compiled=True),
+        "heads all positions": replace(bert, share=1.0, compiled=True),
         "heads in chunks": replace(gpt2, label_chunk=4096),
         "recomputed": replace(bert, compiled=True, recomputed=True),
         "deterministic": replace(bert, compiled=True, deterministic=True),
@@ -106,65 +106,71 @@ def experiments() -> dict[str, Experiment]:
     }
 
 
-def build(one: Experiment, device: torch.device, tiny: bool) -> Model:
+def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     """Return the model of an experiment on its device."""
-    assert one.preset is not None
-    plain = yaml.safe_load((ROOT / f"configs/models/{one.preset}.yaml").read_text()) | {"dropout": {}}
+    assert experiment.preset is not None
+    plain = yaml.safe_load((ROOT / f"configs/models/{experiment.preset}.yaml").read_text()) | {"dropout": {}}
     plain |= SMALL if tiny else {}
-    if one.label_chunk is not None:
-        plain["heads"] = {name: {"weight": 1.0, "label_chunk": one.label_chunk} for name in plain["heads"]}
-    vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[one.preset]
+    if experiment.label_chunk is not None:
+        plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}
+    vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
-    model.to(device=device, dtype=torch.float32 if tiny or one.update else torch.bfloat16)
-    if one.compiled:
+    model.to(device=device, dtype=torch.float32 if tiny or experiment.update else torch.bfloat16)
+    if experiment.compiled:
         compile_layers(model, "eager" if tiny else "inductor")
         compile_heads(model, "eager" if tiny else "inductor")
-    if one.recomputed:
+    if experiment.recomputed:
         recompute_layers(model)
     return model
 
 
-def batches(one: Experiment) -> list[dict[str, Tensor]]:
+def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
     """Return the micro-batches of a step, on the host."""
-    if one.layout != "full":
-        sizes = document_sizes(one.rows)
-        return [packed_batch(packed_rows(sizes)) if one.layout == "packed" else short_rows(sizes)]
-    ids, positions = masked(one.rows, one.columns)
-    if one.targets:
-        targets = torch.randint(5, 30_000, (one.rows, one.targets))
+    if experiment.layout != "full":
+        sizes = document_sizes(experiment.rows)
+        return [batch_packed_rows(pack_documents(sizes)) if experiment.layout == "packed" else short_rows(sizes)]
+    ids, positions = random_labels(experiment.rows, experiment.columns)
+    if experiment.targets:
+        targets = torch.randint(5, 30_000, (experiment.rows, experiment.targets))
         batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
-        decoder_positions = torch.arange(one.targets)[None]
+        decoder_positions = torch.arange(experiment.targets)[None]
         return [batch | {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": decoder_positions}]
-    batch = encoder_batch(ids, torch.arange(ids.numel()) if one.share == 1 else positions)
-    return [pad_labels(batch, one.label_capacity) if one.compiled else batch]
+    batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
+    return [pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch]
 
 
-def steps(one: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
+def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
     """Return a step, its tokens, and its floating-point operations."""
-    if one.preset is None:
-        x, weight = (torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((one.rows, 768), (768, 3072)))
-        return partial(torch.mm, x, weight, out=torch.mm(x, weight)), one.rows, 2.0 * one.rows * 768 * 3072
-    model = build(one, device, tiny)
-    if one.update:
+    if experiment.preset is None:
+        x, weight = (
+            torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((experiment.rows, 768), (768, 3072))
+        )
+        return (
+            partial(torch.mm, x, weight, out=torch.mm(x, weight)),
+            experiment.rows,
+            2.0 * experiment.rows * 768 * 3072,
+        )
+    model = build(experiment, device, tiny)
+    if experiment.update:
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
         return torch.optim.AdamW(model.parameters(), fused=True).step, 0, 0.0
-    given = batches(one)
-    moved = [
+    host_batches = batches(experiment)
+    device_batches = [
         {key: value.to(device) for key, value in add_host_shapes(batch, model.position_limit).items()}
-        for batch in given
+        for batch in host_batches
     ]
-    lengths = [int(length) for batch in given for length in batch["lengths"]]
-    labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in given)
-    operations = sum(model.flops(length, one.targets, labels / len(lengths)) for length in lengths)
+    lengths = [int(length) for batch in host_batches for length in batch["lengths"]]
+    labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in host_batches)
+    operations = sum(model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths)
 
     def step() -> None:
-        for batch in moved:
+        for batch in device_batches:
             (loss,) = model(batch).values()
             (loss.total / len(batch["label_index"])).backward()
         model.zero_grad()
 
-    return step, sum(lengths) + one.targets * len(lengths), operations
+    return step, sum(lengths) + experiment.targets * len(lengths), operations
 
 
 def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
@@ -198,33 +204,33 @@ def kernels(step: Step, device: torch.device) -> dict[str, float]:
     return {key[:80]: round(spent[key] / total, 4) for key in longest}
 
 
-def measure(one: Experiment, device: torch.device, warm: int, count: int, tiny: bool) -> dict[str, Any]:
+def measure(experiment: Experiment, device: torch.device, warm: int, count: int, tiny: bool) -> dict[str, Any]:
     """Return the line of an experiment."""
     cuda = device.type == "cuda"
     torch.manual_seed(0)
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(one.deterministic)
+    torch.use_deterministic_algorithms(experiment.deterministic)
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    step, tokens, operations = steps(one, device, tiny)
+    step, tokens, operations = steps(experiment, device, tiny)
     low, middle, high = quantiles(times(step, device, warm, count), n=4)
     peak = peak_of(device, "bf16", float("nan"))
-    found: dict[str, Any] = {**asdict(one), "tiny": tiny, "ms": middle, "ms_quartiles": [low, high]}
-    found |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
-    found |= {
-        "mfu": found["operations_per_s"] / peak.operations if cuda else None,
+    line: dict[str, Any] = {**asdict(experiment), "tiny": tiny, "ms": middle, "ms_quartiles": [low, high]}
+    line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
+    line |= {
+        "mfu": line["operations_per_s"] / peak.operations if cuda else None,
         "peak": peak.origin if cuda else None,
         "kernels": kernels(step, device),
     }
     torch.use_deterministic_algorithms(before)
-    found |= {"torch": torch.__version__, "device": str(device)}
+    line |= {"torch": torch.__version__, "device": str(device)}
     if cuda:
         asked = "name,clocks.sm,temperature.gpu,power.draw,clocks_event_reasons.active"
         state = subprocess.run(
             ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"], capture_output=True, text=True
         )
-        found |= {"memory_gb": torch.cuda.max_memory_allocated() / 1e9, "state": state.stdout.strip()}
-    return found
+        line |= {"memory_gb": torch.cuda.max_memory_allocated() / 1e9, "state": state.stdout.strip()}
+    return line
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -235,22 +241,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--warm", type=int, default=30, metavar="N")
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
     parser.add_argument("--tiny", action="store_true", help="small models on any device: measures nothing")
-    given = parser.parse_args(arguments)
-    if not given.tiny and not torch.cuda.is_available():
+    options = parser.parse_args(arguments)
+    if not options.tiny and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    lines = given.output.read_text(encoding="utf-8").splitlines() if given.output.exists() else []
+    lines = options.output.read_text(encoding="utf-8").splitlines() if options.output.exists() else []
     known = {json.loads(line)["name"] for line in lines}
-    for name in given.only:
+    for name in options.only:
         if name in known:
             continue
-        one = experiments()[name]
-        if given.tiny:
-            small = {"rows": min(one.rows, 4), "columns": min(one.columns, 16), "targets": min(one.targets, 5)}
-            one = replace(one, **small, label_capacity=64)
-        line = {"name": name, **measure(one, device, given.warm, given.steps, given.tiny)}
-        with given.output.open("a", encoding="utf-8") as file:
+        experiment = experiments()[name]
+        if options.tiny:
+            small = {
+                "rows": min(experiment.rows, 4),
+                "columns": min(experiment.columns, 16),
+                "targets": min(experiment.targets, 5),
+            }
+            experiment = replace(experiment, **small, label_capacity=64)
+        line = {"name": name, **measure(experiment, device, options.warm, options.steps, options.tiny)}
+        with options.output.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}"
         print(f"{name}: {line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}", flush=True)

@@ -42,24 +42,24 @@ CASES: dict[str, type[Loader]] = {
 }
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
-    "CPU us/sample, best window (mean)": lambda found: f"{found['least_cpu']:.2f} ({found['cpu']:.2f})",
-    "samples/s, best window (mean)": lambda found: f"{found['best_rate']:,.0f} ({found['rate']:,.0f})",
-    "import s": lambda found: f"{found['import']:.2f}",
-    "first batch s": lambda found: f"{found['first']:.3f}",
-    "resume s at 1, 50, 99 %": lambda found: ", ".join(f"{found[f'resume_{at}']:.3f}" for at in RESUMED_AT),
-    "epoch: delivered / repeated / missing": lambda found: _counts(found, "epoch"),
-    "resumed at 50 %: the same": lambda found: _counts(found, "resumed"),
-    "resumed stream identical": lambda found: "yes" if found["identical"] else "no",
-    "state bytes": lambda found: f"{found['state_bytes']:.0f}",
-    "RSS MiB (beyond imports)": lambda found: f"{found['rss']:.0f} ({found['rss_beyond_imports']:.0f})",
-    "bytes/token": lambda found: f"{found['bytes_per_token']:.2f}",
+    "CPU us/sample, best window (mean)": lambda figures: f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})",
+    "samples/s, best window (mean)": lambda figures: f"{figures['best_rate']:,.0f} ({figures['rate']:,.0f})",
+    "import s": lambda figures: f"{figures['import']:.2f}",
+    "first batch s": lambda figures: f"{figures['first']:.3f}",
+    "resume s at 1, 50, 99 %": lambda figures: ", ".join(f"{figures[f'resume_{at}']:.3f}" for at in RESUMED_AT),
+    "epoch: delivered / repeated / missing": lambda figures: _counts(figures, "epoch"),
+    "resumed at 50 %: the same": lambda figures: _counts(figures, "resumed"),
+    "resumed stream identical": lambda figures: "yes" if figures["identical"] else "no",
+    "state bytes": lambda figures: f"{figures['state_bytes']:.0f}",
+    "RSS MiB (beyond imports)": lambda figures: f"{figures['rss']:.0f} ({figures['rss_beyond_imports']:.0f})",
+    "bytes/token": lambda figures: f"{figures['bytes_per_token']:.2f}",
 }
 _LARGEST = ("best_rate", "rate", "epoch_", "resumed_", "elastic_")
 """Figures whose largest value over rounds counts: the best rate, but the most repeated samples."""
 
 
-def _counts(found: Figures, what: str) -> str:
-    return " / ".join(f"{found[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing"))
+def _counts(figures: Figures, what: str) -> str:
+    return " / ".join(f"{figures[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing"))
 
 
 def write_samples(root: Path, samples: int, *, documents: bool) -> None:
@@ -88,13 +88,13 @@ def run_case(name: str, root: Path, workers: int) -> dict[str, float]:
 def in_fresh_process(python: str, name: str, root: Path, workers: int = 0) -> dict[str, float] | None:
     """Run a case in a process of its own; None: its package is not installed, or it failed."""
     try:
-        found: dict[str, float] = run_script(
+        figures: dict[str, float] = run_script(
             __file__, "--case", name, "--folder", root, "--workers", workers, python=python
         )
     except RuntimeError as error:
         print(f"{name}{f' with {workers} worker processes' if workers else ''}: skipped: {error}")
         return None
-    return found
+    return figures
 
 
 def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[str, dict[str, float]]:
@@ -104,7 +104,7 @@ def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[st
         name for name in CASES
         if (_folder(root, name) / "written").exists() or in_fresh_process(pythons[name], name, root) is not None
     ]  # fmt: skip
-    found: dict[str, dict[str, float]] = {}
+    figures_by_case: dict[str, dict[str, float]] = {}
     for _, name in product(range(rounds), installed):
         facts = in_fresh_process(pythons[name], name, root)
         if facts is None:
@@ -112,11 +112,11 @@ def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[st
         if workers and CASES[name].has_workers:
             parallel = in_fresh_process(pythons[name], name, root, workers)
             facts |= {} if parallel is None else {"rate_with_workers": parallel["best_rate"]}
-        found[name] = _merge_rounds(found.get(name, {}), facts)
-    for name, facts in found.items():
+        figures_by_case[name] = _merge_rounds(figures_by_case.get(name, {}), facts)
+    for name, facts in figures_by_case.items():
         size = sum(path.stat().st_size for path in _folder(root, name).rglob("*") if path.is_file())
         facts["bytes_per_token"] = size / np.load(root / "lengths.npy").sum()
-    return found
+    return figures_by_case
 
 
 def _merge_rounds(old: Figures, new: Figures) -> dict[str, float]:
@@ -128,21 +128,24 @@ def _folder(root: Path, name: str) -> Path:
     return root / f"{list(CASES).index(name)}"
 
 
-def show(found: Mapping[str, Figures], workers: int) -> None:
+def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     """Print the figures, the comparison with each peer, and the limits."""
     columns = dict(_COLUMNS)
     if workers:
         title = f"samples/s, best window, {workers} worker processes"
         columns[title] = lambda facts: f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
-    print_table(("loader", *columns), ((name, *(cell(found[name]) for cell in columns.values())) for name in found))
+    print_table(
+        ("loader", *columns),
+        ((name, *(cell(figures_by_case[name]) for cell in columns.values())) for name in figures_by_case),
+    )
     rows = []
-    for cpu, wall, mean_cpu, mean_wall in ratios(found):
+    for cpu, wall, mean_cpu, mean_wall in ratios(figures_by_case):
         target = f"{cpu.target:.3g}" if cpu.target == wall.target else f"{cpu.target:.2f}, {wall.target:.2f}"
         times = (f"{cpu.ratio:.3g} ({mean_cpu:.3g})", f"{wall.ratio:.3g} ({mean_wall:.3g})")
         rows.append((cpu.case, cpu.peer_name, *times, target, verdict(cpu.holds and wall.holds)))
     less, more = "times less CPU, best window (mean)", "times the samples/s, best window (mean)"
     print_table(("case", "against", less, more, "target", "holds"), rows)
-    print_claims(requirements(found))
+    print_claims(requirements(figures_by_case))
 
 
 def main() -> int:
@@ -166,12 +169,12 @@ def main() -> int:
         root.mkdir(parents=True, exist_ok=True)
         if not (root / "checksums.npy").exists():
             write_samples(root, options.samples // BATCH * BATCH, documents=options.rows == "documents")
-        found = compare(root, options.peers_python, options.rounds, options.workers)
-    show(found, options.workers)
+        figures_by_case = compare(root, options.peers_python, options.rounds, options.workers)
+    show(figures_by_case, options.workers)
     print(f"\n{system_load()}")
-    pairs = [claim for cpu, wall, _, _ in ratios(found) for claim in (cpu, wall)]
-    write_json(options.json, [claim.row() for claim in (*pairs, *requirements(found))])
-    return int(found[MAIN]["least_cpu"] > GUARD_US)
+    pairs = [claim for cpu, wall, _, _ in ratios(figures_by_case) for claim in (cpu, wall)]
+    write_json(options.json, [claim.row() for claim in (*pairs, *requirements(figures_by_case))])
+    return int(figures_by_case[MAIN]["least_cpu"] > GUARD_US)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def theirs(kind: str, settings: dict[str, Any], tensors: dict[str, torch.Tensor]
     return step
 
 
-def masked(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+def random_labels(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids [rows, columns] and flat positions of labels, equally many in each row."""
     ids = torch.randint(5, 30_000, (rows, columns))
     chosen = torch.rand(rows, columns).argsort(dim=1)[:, : round(LABELS * columns)].sort(dim=1).values
@@ -116,14 +116,14 @@ def dense(ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
 
 def bert_ours(share: float = LABELS) -> tuple[Step, int]:
     """Return a step of BERT-base; with a share of 1, all positions are labels."""
-    ids, positions = masked(8, 128)
+    ids, positions = random_labels(8, 128)
     if share == 1:
         positions = torch.arange(ids.numel())
     return ours("bert_base", encoder_batch(ids, positions)), ids.numel()
 
 
 def bert_theirs() -> tuple[Step, int]:
-    ids, positions = masked(8, 128)
+    ids, positions = random_labels(8, 128)
     settings = {"model_type": "bert", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return theirs("BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, positions)}), ids.numel()
 
@@ -167,13 +167,13 @@ def document_sizes(count: int = 16) -> list[int]:
 
 def short_rows(lengths: Sequence[int]) -> dict[str, torch.Tensor]:
     """Return our batch of rows padded to the longest."""
-    ids, positions = masked(len(lengths), max(lengths))
+    ids, positions = random_labels(len(lengths), max(lengths))
     sizes = torch.tensor(lengths)
     inside = (positions % max(lengths)) < sizes[positions // max(lengths)]
     return encoder_batch(ids, positions[inside]) | {"lengths": sizes}
 
 
-def packed_rows(sizes: Sequence[int]) -> list[list[int]]:
+def pack_documents(sizes: Sequence[int]) -> list[list[int]]:
     """Pack complete documents into rows of up to 512 tokens, first fit; return the lengths in each row."""
     rows: list[list[int]] = []
     for size in sizes:
@@ -185,7 +185,7 @@ def packed_rows(sizes: Sequence[int]) -> list[list[int]]:
     return rows
 
 
-def packed_batch(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+def batch_packed_rows(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
     """Return our batch of packed rows without attention across documents; padding is a document of its own."""
     batch = short_rows([sum(row) for row in rows])
     columns = batch["input_ids"].shape[1]
@@ -200,13 +200,13 @@ def packed_batch(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
     }
 
 
-def packed() -> tuple[Step, int]:
+def step_packed() -> tuple[Step, int]:
     """Return a step over rows of up to 512 tokens that hold complete documents."""
     sizes = document_sizes()
-    return ours("tinybert_6", *(packed_batch([row]) for row in packed_rows(sizes))), sum(sizes)
+    return ours("tinybert_6", *(batch_packed_rows([row]) for row in pack_documents(sizes))), sum(sizes)
 
 
-def padded() -> tuple[Step, int]:
+def step_padded() -> tuple[Step, int]:
     """Return a step over batches of 8 documents, each padded to its longest."""
     sizes = document_sizes()
     return ours("tinybert_6", *(short_rows(sizes[first : first + 8]) for first in range(0, len(sizes), 8))), sum(sizes)
@@ -216,7 +216,7 @@ SIDES: dict[str, dict[str, Callable[[], tuple[Step, int]]]] = {
     "bert_base": {"ours": bert_ours, "transformers": bert_theirs, "gathered head": lambda: bert_ours(1)},
     "gpt2_small": {"ours": gpt2_ours, "transformers": gpt2_theirs},
     "t5_base": {"ours": t5_ours, "transformers": t5_theirs},
-    "packed": {"ours": packed, "padded": padded},
+    "packed": {"ours": step_packed, "padded": step_padded},
 }
 TARGETS = {"bert_base": 1.2, "gpt2_small": 1.0, "t5_base": 1.0, "packed": 1.6}
 
@@ -240,16 +240,16 @@ def main() -> int:
     made.add_argument("--cases", nargs="*", choices=list(SIDES), default=list(SIDES))
     made.add_argument("--case", choices=list(SIDES), help=argparse.SUPPRESS)
     made.add_argument("--side", help=argparse.SUPPRESS)
-    given = made.parse_args()
-    if given.case:
+    options = made.parse_args()
+    if options.case:
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        print(json.dumps(peak(given.case, given.side) if given.side else rates(given.case, given.rounds)))
+        print(json.dumps(peak(options.case, options.side) if options.side else rates(options.case, options.rounds)))
         return 0
-    claims = compare(given.cases, given.rounds)
+    claims = compare(options.cases, options.rounds)
     print_claims(claims)
     print(f"\n{system_load()}")
-    write_json(given.json, [claim.row() for claim in claims])
+    write_json(options.json, [claim.row() for claim in claims])
     return int(not all(claim.holds for claim in claims))
 
 

@@ -38,10 +38,10 @@ def cut(text: str, files: int) -> list[str]:
     return [f"{text[number * size : (number + 1) * size]} {number}" for number in range(files)]
 
 
-def write(folder: Path, texts: list[str], *, one: bool) -> str:
+def write(folder: Path, texts: list[str], *, single_file: bool) -> str:
     """Write the texts as one JSONL file, or as a text file each, and return the input."""
     folder.mkdir()
-    if one:
+    if single_file:
         lines = [json.dumps({"text": text}) for text in texts]
         (folder / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     else:
@@ -86,11 +86,13 @@ def main() -> None:
     text = "\n".join(document.text for document in documents(options.megabytes))
     rows = []
     for files in options.files:
-        for one in (True, False):
+        for single_file in (True, False):
             with tempfile.TemporaryDirectory() as folder:
-                source = write(Path(folder) / "in", cut(text, files), one=one)
+                source = write(Path(folder) / "in", cut(text, files), one=single_file)
                 seconds, written = measure(source, Path(folder))
-            rows.append({"documents": files, "files": 1 if one else files, "cpu_s": seconds, "written": written})
+            rows.append(
+                {"documents": files, "files": 1 if single_file else files, "cpu_s": seconds, "written": written}
+            )
     cells = [(f"{r['documents']:,}", f"{r['files']:,}", f"{r['cpu_s']:.1f}", f"{r['written']:,}") for r in rows]
     head = ("documents", "input files", "CPU s", "files written")
     print_table(head, cells, f"{len(text) / 1e6:.1f} MB of text")

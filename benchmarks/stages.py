@@ -52,7 +52,7 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
 
 
 def main() -> None:
-    given = parser(
+    options = parser(
         __doc__,
         input=(str, "files of text, like `input=` of a recipe"),
         terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"),
@@ -61,21 +61,21 @@ def main() -> None:
     ).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder, start = Path(temporary), time.monotonic()
-        source = given.input or str(folder / "texts.jsonl")
-        if not given.input:
+        source = options.input or str(folder / "texts.jsonl")
+        if not options.input:
             lines = (json.dumps({"text": text}) for text in natural_texts())
             Path(source).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        seconds, megabytes = measure(source, folder, _FILTERS if given.input else "[]")
+        seconds, megabytes = measure(source, folder, _FILTERS if options.input else "[]")
         wall = time.monotonic() - start
     rates = {stage: megabytes[stage] / spent for stage, spent in seconds.items()}
     rows = []
     for stage, rate in rates.items():
-        hours = f"{given.terabytes * 1e6 / rate / 3600 / given.nodes / given.cores:.2f}"
+        hours = f"{options.terabytes * 1e6 / rate / 3600 / options.nodes / options.cores:.2f}"
         hours = "one core, once" if stage == "train_tokenizer" else hours
         rows.append((stage, f"{megabytes[stage]:.1f}", f"{seconds[stage]:.1f}", f"{rate:.2f}", hours))
-    cluster = f"{given.terabytes:g} TB on {given.nodes} x {given.cores} cores, hours"
+    cluster = f"{options.terabytes:g} TB on {options.nodes} x {options.cores} cores, hours"
     print_table(("stage", "MB read", "CPU s", "MB / CPU s", cluster), rows, f"{wall:.0f} s, {system_load()}")
-    write_json(given.json, {"megabytes": megabytes, "rates": rates})
+    write_json(options.json, {"megabytes": megabytes, "rates": rates})
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def plain_content(rows: int) -> Content:
     return Content("ids", kept, [ColumnSpec("input_ids", "uint16", "list", "token ids")], size, size)
 
 
-def corrupted_content(entry: dict[str, Any], rows: int) -> Content:
+def content_of_objective(entry: dict[str, Any], rows: int) -> Content:
     """Return the examples of an objective."""
     words = vocabulary()
     objective = build_objective(entry, words)
@@ -95,8 +95,10 @@ def write_ours(content: Content, codec: Any, folder: Path) -> float:
 
 def measure(rows: int, peers_python: str, folder: Path) -> tuple[list[Content], dict[str, list[float]]]:
     """Return the contents, and their bytes in each format; formats without their package are skipped."""
-    contents = [plain_content(rows), *(corrupted_content(entry, rows) for entry in _ENTRIES)]
-    sizes = {f"ours, {codec}": [write_ours(one, codec, folder) for one in contents] for codec in ("none", "zstd")}
+    contents = [plain_content(rows), *(content_of_objective(entry, rows) for entry in _ENTRIES)]
+    sizes = {
+        f"ours, {codec}": [write_ours(content, codec, folder) for content in contents] for codec in ("none", "zstd")
+    }
     sources = [folder / f"{content.name}.npz" for content in contents]
     for source, content in zip(sources, contents, strict=True):
         records.save(source, {name: (column.values, column.offsets) for name, column in content.rows.columns.items()})

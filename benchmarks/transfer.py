@@ -73,17 +73,17 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     def write(name: str, chosen: Sequence[int]) -> Path:
         path = folder / f"{name}{paths[0].name.removesuffix('.zst')}"
         if questions:
-            path.write_text(json.dumps(chosen_questions(paths[0], set(chosen))), encoding="utf-8")
+            path.write_text(json.dumps(select_questions(paths[0], set(chosen))), encoding="utf-8")
             return path
         parts = [lines[: starts[0]], *(lines[start : ends[start]] for start in sorted(chosen))]
         path.write_text("".join(f"{line}\n" for part in parts for line in part), encoding="utf-8")
         return path
 
-    given = paths[1] if len(paths) > 1 else write("test-", [start for start, split in rows if split == "test"])
-    return [given, *(write(f"{count}-", training[:count]) for count in counts)]
+    test_file = paths[1] if len(paths) > 1 else write("test-", [start for start, split in rows if split == "test"])
+    return [test_file, *(write(f"{count}-", training[:count]) for count in counts)]
 
 
-def chosen_questions(path: Path, chosen: set[int]) -> Any:
+def select_questions(path: Path, chosen: set[int]) -> Any:
     """Return a file of questions with only some of them, by their index."""
     data, numbers = read_whole_json(path, Limits()), itertools.count()
     for article in data["data"]:
@@ -112,8 +112,10 @@ def cells(output: Path, tasks: Sequence[str], counts: Sequence[int]) -> Iterator
             runs = {begin: read_scored(output / f"{task}-{count}-{begin}") for begin in STARTS}
             first = runs["all"][0].scores
             for metric in dict.fromkeys([METRICS.get(task, next(iter(first["metrics"]))), *first["metrics"]]):
-                scores = {begin: [run.scores["metrics"][metric] for run in found] for begin, found in runs.items()}
-                baselines = {name: found[metric] for name, found in first["baselines"].items()}
+                scores = {
+                    begin: [run.scores["metrics"][metric] for run in scored_runs] for begin, scored_runs in runs.items()
+                }
+                baselines = {name: scored_runs[metric] for name, scored_runs in first["baselines"].items()}
                 yield {"task": task, "labels": count, "test": first["n"], "metric": metric, "baselines": baselines} | {
                     "scores": scores,
                     "p": {

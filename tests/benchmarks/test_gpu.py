@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import gpu
-from benchmarks.model import packed_batch, packed_rows
+from benchmarks.model import batch_packed_rows, pack_documents
 
 QUICK = ["--tiny", "--warm", "0", "--steps", "2"]
 
@@ -46,9 +46,9 @@ def test_operations_are_those_that_torch_counts() -> None:
 
 
 def test_rows_of_documents_are_laid_end_to_end() -> None:
-    rows = packed_rows([300, 200, 20, 12, 500])
+    rows = pack_documents([300, 200, 20, 12, 500])
     assert rows == [[300, 200, 12], [20], [500]]
-    batch = packed_batch([[3, 2], [4]])
+    batch = batch_packed_rows([[3, 2], [4]])
     assert batch["cu_seqlens"].tolist() == [0, 3, 5, 9, 10]
     assert batch["document_ids"].tolist() == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]]
     assert batch["position_ids"].tolist() == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]]
