@@ -113,18 +113,14 @@ def _commit() -> str:
     return description.stdout.strip() or "unknown"
 
 
-def _select_entries(options: argparse.Namespace, race: Race, entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return the entries to train: the baseline first, then the given ones, or all."""
-    others = {path.stem: load_config(Entry, path) for path in options.entry} or entries
-    if race.baseline in (path.stem for path in options.entry):
-        raise ConfigurationError(f"--entry: {race.baseline} is always trained: omit it, or rename your file")
-    return {race.baseline: entries[race.baseline]} | others
-
 
 def _run_race(options: argparse.Namespace) -> int:
     folder, output = options.race.resolve(), options.output.resolve()
     race, entries = load_race(folder)
-    entries = _select_entries(options, race, entries)
+    if race.baseline in (path.stem for path in options.entry):
+        raise ConfigurationError(f"--entry: {race.baseline} is always trained: omit it, or rename your file")
+    chosen = {path.stem: load_config(Entry, path) for path in options.entry} or entries
+    entries = {race.baseline: entries[race.baseline]} | chosen
     for name, entry in entries.items():
         training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
     baseline = entries.pop(race.baseline)

@@ -72,7 +72,8 @@ def explain(
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
-                shown = {**_read_numbers(row), **answer_of(task, row), **dict(_decode_texts(row, pieces, tokens))}
+                single = {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
+                shown = {**single, **answer_of(task, row), **dict(_decode_texts(row, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
@@ -134,11 +135,6 @@ def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _read_numbers(row: Row) -> dict[str, int]:
-    """Return the columns that hold one number in this row."""
-    return {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
-
-
 def _decode_texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
     """Yield the decoded columns, labels one by one; ids without a tokenizer."""
     for name in _TEXTS:
@@ -178,13 +174,6 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
             yield f"       {name}: {facts[name]}"
 
 
-def _batch_position(options: argparse.Namespace, feed: Feed) -> int:
-    if (options.samples is None) == (options.step is None):
-        raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
-    samples: int = options.samples if options.step is None else feed.samples(options.step)
-    return samples
-
-
 def _title(feed: Feed, samples: int) -> str:
     names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
     end, step = samples + feed.rows(samples), feed.step(samples)
@@ -205,7 +194,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
-        samples = _batch_position(options, feed)
+        if (options.samples is None) == (options.step is None):
+            raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
+        samples: int = options.samples if options.step is None else feed.samples(options.step)
         recorded = None if options.run is None else options.run / TOKENIZER_FOLDER  # else looked for above the sets
         tokenizer = options.tokenizer or (recorded if recorded is not None and recorded.is_dir() else None)
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)

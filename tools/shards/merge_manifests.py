@@ -60,7 +60,9 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
             shards.verify_shard(old)
             _link_or_copy(shards.shard_path(old), target, new, copy=copy)
         write_quarantine(target, _merge_quarantines(sets, ordered, names))
-        fields = row_fields(first) | {"config": {"merged": [_describe_origin(manifest) for manifest in manifests]}}
+        fields = row_fields(first) | {
+            "config": {"merged": [{"name": old.name, "seed": old.seed, "config": old.config} for old in manifests]}
+        }
         return write_manifest(
             output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
             codec=first.compression.codec, level=first.compression.level or 3, output=target,
@@ -163,10 +165,6 @@ def _sum_tables(manifests: Sequence[Manifest]) -> dict[str, Any]:
             for table in tables:
                 add_counts(totals[name], table)
     return totals
-
-
-def _describe_origin(manifest: Manifest) -> dict[str, Any]:
-    return {"name": manifest.name, "seed": manifest.seed, "config": manifest.config}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,14 +45,11 @@ def _print_figures(figure: Figures, console: Console) -> None:
     for name, number in zip(figure.header, numbers, strict=True):
         shown.add_column(Text(name), justify="right" if number else "left", overflow="fold")
     for row in figure.rows:
-        shown.add_row(*(Text(_format_cell(value)) for value in row))
+        texts = (
+            cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}" for cell in row
+        )
+        shown.add_row(*map(Text, texts))
     console.print(shown)
-
-
-def _format_cell(value: str | int | float) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -164,7 +164,8 @@ def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
     """Return an error that says why no reading was found."""
-    request = f"--url {options.url}" if options.uid is None else f"--uid {_uid_text(options.uid)}"
+    uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
+    request = f"--url {options.url}" if options.uid is None else f"--uid {uid}"
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
         where = (
@@ -179,10 +180,6 @@ def _not_found_error(
         f"{request}: no row of {_set_paths(feed)} has text of it; held-out documents are in the held-out set, those "
         f"that grouping dropped are in no set{not_searched}"
     )
-
-
-def _uid_text(uid: int | bytes) -> str:
-    return f"{uid:016x}" if isinstance(uid, int) else uid.hex()
 
 
 def _set_paths(feed: Feed) -> str:

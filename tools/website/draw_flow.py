@@ -60,7 +60,9 @@ def draw() -> str:
         steps: list[str] = []
         for box in boxes:
             if arrow_from:
-                steps += _draw_arrow(arrow_from, y)
+                x = _MARGIN + 40
+                steps.append(f'<path class="arrow" d="M{x} {arrow_from}V{y - 8}"/>')
+                steps.append(f'<path class="head" d="M{x} {y}l-5 -9h10z"/>')
             arrow_from = y + 16 + _LINE * max(1, len(box.lines()))
             steps += _draw_box(box, y, arrow_from - y)
             y = arrow_from + _GAP
@@ -83,12 +85,6 @@ def _draw_box(box: Box, y: int, height: int) -> Iterator[str]:
     yield _draw_text(_MARGIN + 10, y + 21, "name", box.name)
     for number, (kind, line) in enumerate(box.lines()):
         yield _draw_text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
-
-
-def _draw_arrow(start: int, end: int) -> Iterator[str]:
-    x = _MARGIN + 40
-    yield f'<path class="arrow" d="M{x} {start}V{end - 8}"/>'
-    yield f'<path class="head" d="M{x} {end}l-5 -9h10z"/>'
 
 
 def _draw_text(x: int, y: int, kind: str, text: str) -> str:
@@ -147,13 +143,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", default=Path("flow.svg"), help="picture to write (%(default)s)"
     )
-    return run_tool(parser, arguments, _write)
 
+    def action(options: argparse.Namespace) -> int:
+        write_page(options.output, draw())
+        print(options.output)
+        return 0
 
-def _write(options: argparse.Namespace) -> int:
-    write_page(options.output, draw())
-    print(options.output)
-    return 0
+    return run_tool(parser, arguments, action)
 
 
 if __name__ == "__main__":

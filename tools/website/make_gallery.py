@@ -22,13 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = Arguments(__doc__)
     parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
-    return run_tool(parser, arguments, _write)
 
+    def action(options: argparse.Namespace) -> int:
+        write_page(options.output, gallery())
+        print(options.output)
+        return 0
 
-def _write(options: argparse.Namespace) -> int:
-    write_page(options.output, gallery())
-    print(options.output)
-    return 0
+    return run_tool(parser, arguments, action)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.fill_mask import guesses, hidden_words, masked_text
 from clozeline.tools.runs.inference.trained_model import TrainedModel
-from clozeline.train.data.sets.recorded_sets import recorded
+from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
 from tests.tools.small_run import example_sets
 
@@ -31,7 +31,7 @@ def trained(shard_sets: Path) -> TrainedModel:
     )  # fmt: skip
     torch.manual_seed(1)
     model = build_model(config, facts.vocab_size, facts.special_ids).eval()
-    sets = (recorded(shards.path, Input(shards)),)
+    sets = (describe_set(shards.path, Input(shards)),)
     return TrainedModel(model, load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), sets, 0)
 
 

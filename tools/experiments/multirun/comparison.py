@@ -146,11 +146,14 @@ def compare_runs(
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
     rows = first[0].rows
     draws = np.random.Generator(np.random.Philox(key=hash64("bootstrap", seed)))
-    gaps = [_mean_difference(first, second, metric, draws.integers(0, rows, rows)) for _ in range(resamples)]
-    values = [[run.value(metric, np.arange(rows)) for run in group] for group in (first, second)]
+
+    def values_on(indices: NDArray[Any]) -> list[list[float]]:
+        return [[run.value(metric, indices) for run in group] for group in (first, second)]
+
+    values = values_on(np.arange(rows))
+    gaps = []
+    for _ in range(resamples):
+        means = [float(np.mean(group)) for group in values_on(draws.integers(0, rows, rows))]
+        gaps.append(means[0] - means[1])
     return difference_of(values[0], values[1], np.array(gaps), rows)
 
-
-def _mean_difference(first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, rows: NDArray[Any]) -> float:
-    means = [np.mean([run.value(metric, rows) for run in group]) for group in (first, second)]
-    return float(means[0] - means[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,7 +86,10 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
     }
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
-    return Exportable(checkpoint, facts, trained_on.languages, _tokenizer(source, trained_on))
+    tokenizer = None
+    with suppress(ConfigurationError):  # the set may have been copied without its tokenizer
+        tokenizer = tokenizer_of_run(source, trained_on)
+    return Exportable(checkpoint, facts, trained_on.languages, tokenizer)
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:
@@ -132,13 +136,6 @@ def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, in
 
 def _base_weights(model: Model) -> dict[str, Tensor]:
     return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
-
-
-def _tokenizer(run: Path, trained_on: RecordedSet) -> Path | None:
-    try:
-        return tokenizer_of_run(run, trained_on)
-    except ConfigurationError:  # the set was copied without it
-        return None
 
 
 def _extend_rope_range(config: ModelConfig, trained_on: RecordedSet) -> ModelConfig:

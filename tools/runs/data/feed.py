@@ -158,7 +158,9 @@ def open_feed(options: argparse.Namespace) -> Feed:
     if len(words) != (options.run is None) or "" in words:
         raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
     if options.run is not None:
-        _refuse_options(options, _ORDER_KEYS)
+        for name in _ORDER_KEYS:
+            if getattr(options, name) is not None:
+                raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
         return _open_run_feed(options.run, paths)
     if paths != SetPaths():
         raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
@@ -167,12 +169,6 @@ def open_feed(options: argparse.Namespace) -> Feed:
     if data.global_batch % data.lane_count:
         raise ConfigurationError(f"--lanes {data.lanes}: expected a divisor of the global batch {data.global_batch}")
     return _open_data_feed(data)
-
-
-def _refuse_options(options: argparse.Namespace, names: Sequence[str]) -> None:
-    for name in names:
-        if getattr(options, name) is not None:
-            raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
 
 
 def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
@@ -185,7 +181,10 @@ def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
         config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
-    taken = _read_lines_with(run / "metrics.jsonl", _parse_steps)
+    taken = _read_lines_with(
+        run / "metrics.jsonl",
+        lambda lines: [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line],
+    )
     saved, since = _read_lines_with(run / "events.jsonl", _parse_last_phases)
     other = 0 if saved else _read_lines_with(run / "events.jsonl", _parse_steps_on_other_data)
     if other:
@@ -215,11 +214,6 @@ def _read_lines_with(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T
         return what(lines)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
-
-
-def _parse_steps(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """Return the steps done and the samples read."""
-    return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
 
 
 def _parse_last_phases(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:

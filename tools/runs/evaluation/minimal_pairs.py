@@ -48,7 +48,8 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
         for number, fields in json_lines(file):
             if "good" in fields:
                 fields = {
-                    **_default_paradigm(file),
+                    "UID": file.name.partition(".")[0],
+                    "linguistics_term": "pairs",
                     **fields,
                     "sentence_good": fields["good"],
                     "sentence_bad": fields.get("bad"),
@@ -63,11 +64,6 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
     if not pairs:
         raise ConfigurationError(f"{path}: expected pairs of sentences, got none")
     return pairs
-
-
-def _default_paradigm(file: Path) -> dict[str, str]:
-    """Return the paradigm of pairs that name none: the name of their file."""
-    return {"UID": file.name.partition(".")[0], "linguistics_term": "pairs"}
 
 
 def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel | None) -> dict[str, Any]:
@@ -93,7 +89,9 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
             "unigram": _prefers_good(pairs, baseline.unigram),
             "bigram": _prefers_good(pairs, baseline.bigram),
         }
-    groups = _group_by_paradigm(pairs)
+    groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
+    for index, pair in enumerate(pairs):
+        groups[pair.paradigm].append(index)
     paradigms: dict[str, Any] = {
         name: {
             "phenomenon": pairs[rows[0]].phenomenon,
@@ -146,13 +144,6 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     if scores["suite"] == "blimp":
         listed = ", ".join(f"{name} {value}" for name, value in scores["published"].items())
         yield f"  published, all 67 paradigms: {listed}"
-
-
-def _group_by_paradigm(pairs: Sequence[Pair]) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for number, pair in enumerate(pairs):
-        groups.setdefault(pair.paradigm, []).append(number)
-    return dict(sorted(groups.items()))
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -61,7 +61,7 @@ def open_task_run(
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
     data = locate_sets(run, config.data, set_paths or SetPaths())
-    folder = task or _task_folder(data.first_set)
+    folder = task or (data.first_set.parent.parent if data.first_set.name == _MANIFEST else data.first_set.parent)
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
@@ -93,8 +93,3 @@ def open_task_run(
     trained.require_same_tokenizer(shards)
     train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
     return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
-
-
-def _task_folder(first_set: Path) -> Path:
-    """Return the folder of the splits, from the path of the training set or of its manifest."""
-    return first_set.parent.parent if first_set.name == _MANIFEST else first_set.parent

@@ -54,7 +54,10 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
         raise ConfigurationError(f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid")
     readable = readable_blocks(shards)
     for blocks in (_likely_blocks(shards, readable, uid), readable):
-        matches = [row for block in blocks for row in _select_rows(shards, block, uid)]
+        matches: list[StoredRow] = []
+        for block in blocks:
+            rows = shards.read_block(block, columns=("uid", "variant"))
+            matches += _stored_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
         if matches:
             return matches
     return []
@@ -89,7 +92,9 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         else:
             mask = np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted)
         if partner_samples is not None:
-            mask |= np.isin(rows.fixed["uid"], partner_samples) & _has_partner(rows)
+            mask |= np.isin(rows.fixed["uid"], partner_samples) & (
+                rows.columns[PAIR_LABEL].values != 0 if PAIR_LABEL in rows.columns else True
+            )
         matches += _stored_rows(block, rows, mask)
     return matches, ", ".join(not_found)
 
@@ -107,18 +112,6 @@ def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]
             partners = rows.columns[PARTNER].values.reshape(-1, 16)
             samples_found.append(rows.fixed["uid"][np.isin(uid_keys(partners), documents_wanted)])
     return np.concatenate(samples_found)
-
-
-def _has_partner(rows: Rows) -> NDArray[np.bool_]:
-    if PAIR_LABEL not in rows.columns:
-        return np.ones(len(rows), np.bool_)
-    has_partner: NDArray[np.bool_] = rows.columns[PAIR_LABEL].values != 0
-    return has_partner
-
-
-def _select_rows(shards: ShardSet, block: int, uid: int) -> Iterator[StoredRow]:
-    rows = shards.read_block(block, columns=("uid", "variant"))
-    return _stored_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
 
 
 def _stored_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:

@@ -201,7 +201,9 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
         yield path, f"{kind}.dropped", counts[kind]["dropped"], dropped
     if "sentences" in counts:
         kept = counts["sentences"]["found"] - counts["sentences"]["merged"]
-        yield path, "sentences", kept, _sentences(folder / "manifest.json")
+        shards = open_shards(folder / "manifest.json")
+        blocks = (shards.read_block(block).columns for block in range(len(shards.index)))
+        yield path, "sentences", kept, sum(len(columns["sentence_starts"].values) for columns in blocks)
         if "target_tokens" not in counts:  # characters of target sides are not counted
             yield path, "characters", counts["characters"], before["characters_out"]
     for manifest in sorted(folder.rglob("manifest.json")):
@@ -242,12 +244,6 @@ def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:
             for row in by_source.values():
                 add_counts(totals, {language: row})
     return totals
-
-
-def _sentences(manifest: Path) -> int:
-    shards = open_shards(manifest)
-    blocks = (shards.read_block(block) for block in range(len(shards.index)))
-    return sum(len(block.columns["sentence_starts"].values) for block in blocks)
 
 
 def _arrow_files(folder: Path) -> Sequence[Path]:

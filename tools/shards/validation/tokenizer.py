@@ -35,25 +35,16 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         if folder is not None:
             raise
         return None
-    _compare_with_records(location)
-    vocabulary = _read_vocabulary(location)
+    for record in records(location.parent, "main"):
+        if gap := record.gap(location.parent, temporary=False, verify=True):
+            raise IntegrityError(f"{gap}; {repair_of(location / record.pass_name)}")
+    if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
+        vocabulary = Vocabulary.load(location / VOCABULARY_FILE)
+    else:
+        vocabulary = load_tokenizer(location).vocabulary
     recorded = (facts.vocab_size, facts.special_ids, facts.sentinels)
     actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True):
         if got != expected:
             raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {location} has, got {got}")
     return vocabulary
-
-
-def _read_vocabulary(folder: Path) -> Vocabulary:
-    """Return a folder's vocabulary, loading the tokenizer unless the folder holds only the vocabulary."""
-    if [file.name for file in folder.iterdir()] == [VOCABULARY_FILE]:
-        return Vocabulary.load(folder / VOCABULARY_FILE)
-    return load_tokenizer(folder).vocabulary
-
-
-def _compare_with_records(folder: Path) -> None:
-    """Raise IntegrityError if a tokenizer file differs from the record of the stage that wrote it."""
-    for record in records(folder.parent, "main"):
-        if gap := record.gap(folder.parent, temporary=False, verify=True):
-            raise IntegrityError(f"{gap}; {repair_of(folder / record.pass_name)}")

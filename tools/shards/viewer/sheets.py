@@ -46,14 +46,12 @@ def set_sheet(manifest: Manifest) -> Sheet:
 
 
 def _options(options: dict[str, Any]) -> str:
-    return " ".join(f"{name}={_short(value)}" for name, value in sorted(options.items()))
-
-
-def _short(value: Any) -> str:
-    """Return an option as text; steps and parts by name only."""
-    if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
-        return "+".join(str(item["name"]) for item in value)
-    return str(value)
+    texts = []
+    for name, value in sorted(options.items()):
+        if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
+            value = "+".join(str(item["name"]) for item in value)
+        texts.append(f"{name}={value}")
+    return " ".join(texts)
 
 
 def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:

@@ -54,7 +54,8 @@ class Archive:
         except OSError as error:
             raise StorageError(cannot_write(self.partial, error)) from error
         try:
-            self._lock()
+            if not lock(self._file):
+                raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output")
             self._writer = WARCWriter(self._file, gzip=True, warc_version="1.1")
             self._load_or_start(settings)
         except BaseException:
@@ -124,10 +125,6 @@ class Archive:
             sync(self.path.parent)
         except OSError as error:
             raise StorageError(cannot_write(self.path, error)) from error
-
-    def _lock(self) -> None:
-        if not lock(self._file):
-            raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output")
 
     def _load_or_start(self, settings: dict[str, Any]) -> None:
         """Read the records of an interrupted crawl and cut its torn end, or start a new file."""

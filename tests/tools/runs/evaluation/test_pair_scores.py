@@ -19,7 +19,6 @@ from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.inference.trained_model import TrainedModel
-from clozeline.train.data.sets.recorded_sets import recorded
 from clozeline.train.data.stream.phases import Input
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
@@ -58,7 +57,7 @@ def opened(folder: Path, task: str) -> TaskRun:
     assert of_task is not None
     (head,) = heads
     return TaskRun(
-        TrainedModel(model, tokenizer, (recorded(train.path, Input(train)),), 1), of_task, head, dev, train, 0, ""
+        TrainedModel(model, tokenizer, (describe_set(train.path, Input(train)),), 1), of_task, head, dev, train, 0, ""
     )
 
 
