@@ -56,12 +56,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int]) -> int:
+def run_tool(
+    parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int | None]
+) -> int:
     """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback.
 
     Args:
         parser: parser of the tool.
         arguments: words of the command line; None: those of the process.
-        action: called with the options; returns the exit code of success.
+        action: called with the options; may return an exit code, else it is 0.
     """
-    return run_command(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")
+    return run_command(lambda: action(parser.parse_args(arguments)) or 0, "interrupted: nothing was published")

@@ -28,11 +28,7 @@ def require_empty(folder: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = None) -> None:
-    """Publish tensors as safetensors, each with its own storage, and metadata with them.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Publish tensors as safetensors, each with its own storage, and metadata with them."""
     with publish(path) as temporary:
         try:
             contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}

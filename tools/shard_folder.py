@@ -45,9 +45,6 @@ def new_files(folder: Path) -> Iterator[Output]:
     """Publish files in a folder, all or none: an error or interrupt removes the files published so far.
 
     A killed process leaves files, but never the one that is written last; the next run replaces them.
-
-    Raises:
-        ConfigurationError: the folder already holds a finished set or export, or is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"--output {folder}: expected a folder, got a file")

@@ -153,13 +153,12 @@ def _format_figure(value: float | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the curves")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         if len(options.runs) > SHADES:
             raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more")
         names, configs = _short_names(options.runs), [_read_config(path) for path in options.runs]
@@ -177,12 +176,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             run_list = [{"name": name, "figures": run_figures} for name, run_figures in zip(names, figures, strict=True)]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
-            return 0
+            return
         shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in rows)) for title, rows in sheets)
         print_view(View(f"{counted(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())
         if options.html is not None:
             print(f"page: {options.html}")
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -114,7 +114,6 @@ def _folder_facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=some_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, pseudo, dev, tests, output, seeds, from"
@@ -124,10 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
     )
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         if options.matrix is not None:
             print(*matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]), sep="\n")
-            return 0
+            return
         folders = options.compare
         if folders is None:
             if options.body is None:
@@ -138,7 +137,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folders = [chosen.output]
         groups = [(str(folder), read_scored(folder)) for folder in folders]
         print(*table_lines(groups), *comparison_lines(groups), sep="\n")
-        return 0
 
     return run_tool(parser, arguments, action)
 

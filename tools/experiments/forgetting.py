@@ -66,6 +66,7 @@ class ForgettingOptions:
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
     """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
     find_checkpoint(run)
+    # check that tasks and methods fit before anything is trained
     tasks = read_tasks(options.tasks, options.learned)
     folder, heldout_rows = options.output.resolve(), options.heldout_rows
     sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), heldout_rows)
@@ -92,14 +93,12 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -114,8 +114,9 @@ def _commit() -> str:
 
 
 
-def _run_race(options: argparse.Namespace) -> int:
+def _run_race(options: argparse.Namespace) -> None:
     folder, output = options.race.resolve(), options.output.resolve()
+    # read the race, and check every training before the first one starts
     race, entries = load_race(folder)
     if race.baseline in (path.stem for path in options.entry):
         raise ConfigurationError(f"--entry: {race.baseline} is always trained: omit it, or rename your file")
@@ -126,10 +127,12 @@ def _run_race(options: argparse.Namespace) -> int:
     baseline = entries.pop(race.baseline)
     for training in _trainings(options, race, baseline, race.baseline, None).values():
         training.write_config()  # reports a full disk before the sets are made
+    # make the sets, train the baseline, and let it set the target
     changed = _make_sets(race, folder, output)
     runs = {race.baseline: _train(options, race, baseline, race.baseline)}
     target = target_of(runs[race.baseline])
     runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
+    # results, table and charts
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
     when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline race", *options.words])
     lines = [*standings(race, options.half, results), _comparability(race, changed)] + [
@@ -144,7 +147,6 @@ def _run_race(options: argparse.Namespace) -> int:
     curves = [_curve(first, name) for name, (first, *_) in runs.items()]
     page = [section("First seed", grid(*heldout_losses(curves, "seconds")))]
     write_report(output, "race", race.title, lines, [_panels(target, results, curves)], page)
-    return 0
 
 
 def _comparability(race: Race, changed: Mapping[str, str]) -> str:
@@ -155,7 +157,6 @@ def _comparability(race: Race, changed: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("race", type=some_path, metavar="RACE", help="folder of a race: configs/race")
     parser.add_argument(

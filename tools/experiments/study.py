@@ -123,8 +123,9 @@ def _has_figures(key: str, scores: Path) -> bool:
     return key in (read_json(scores) or {})
 
 
-def _run_study(options: argparse.Namespace) -> int:
+def _run_study(options: argparse.Namespace) -> None:
     folder, output = options.study.resolve(), options.output.resolve()
+    # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
     sets = _make_sets(folder, output, options.input)
@@ -138,16 +139,16 @@ def _run_study(options: argparse.Namespace) -> int:
             config = output / "configs" / f"{name}-{seed}.yaml"
             is_complete = partial(_has_figures, required)
             trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
+    # train and measure every variant with every seed
     collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
     first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
+    # table and charts
     lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
     write_report(output, "study", study.title, lines, panels, _chart_sections([*first.values()]))
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument(
         "study", type=some_path, metavar="STUDY", help="folder of a study, such as configs/studies/hybrid"

@@ -73,6 +73,7 @@ def _compare(options: argparse.Namespace) -> int:
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
         sides.append((_run_transformers if by_transformers else _run_ours)(folder))
+    # random ids that both vocabularies have, and the ids of the texts
     rows = min(rows for _, rows in sides)
     draw = torch.Generator().manual_seed(options.seed)
     ids = torch.randint(min(4, rows - 1), rows, (options.rows, options.length), generator=draw)

@@ -36,7 +36,7 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 """
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     adapted = open_adapted(options.run, options.step)
     base = open_exportable(adapted.source)
@@ -59,7 +59,6 @@ def _export(options: argparse.Namespace) -> int:
         print(f"  on {adapted.source}, loaded by {export.loader}")
     else:
         print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
-    return 0
 
 
 def _changed_keys(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +92,6 @@ def _parameter_count(export: AdapterExport) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="training run with an adapter")
     parser.add_argument("output", type=some_path, metavar="DIR", help="new folder")

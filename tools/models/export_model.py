@@ -27,7 +27,7 @@ from clozeline.tools.models.export.weight_files import byte_count, write_weights
 _SPECIALS: Final = "specials in text"
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     exportable = open_exportable(options.source, options.step)
     checkpoint = with_heads(exportable.checkpoint, options.head) if options.head else exportable.checkpoint
@@ -47,7 +47,6 @@ def _export(options: argparse.Namespace) -> int:
         for note in exportable.checkpoint.notes:
             print(f"  {note}")
         print(f"  {tokenizer}")
-    return 0
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
@@ -61,11 +60,7 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     elif config.position.kind == "t5":
         frame = "end"
     report = export_tokenizer(
-        exportable.tokenizer,
-        folder,
-        frame=frame,
-        max_length=config.position.limit,
-        type_ids=config.type_vocab_size > 1,
+        exportable.tokenizer, folder, frame=frame, max_length=config.position.limit, type_ids=config.type_vocab_size > 1
     )
     differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
     mended = " (equal with split_special_tokens=True)" if _SPECIALS in report.differing else ""
@@ -107,7 +102,6 @@ def _parameter_count(export: Export) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("source", type=some_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")

@@ -98,15 +98,13 @@ def _save_extended(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer")
     add_settings(parser, ExtendOptions)
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         chosen = settings_of(ExtendOptions, options.overrides)
         sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
-        return 0
 
     return run_tool(parser, arguments, action)
 

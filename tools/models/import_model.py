@@ -23,7 +23,7 @@ from clozeline.tools.model_folder import TOKENIZER, require_empty, write_importe
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
-def _import(options: argparse.Namespace) -> int:
+def _import(options: argparse.Namespace) -> None:
     source, folder = options.source, options.output
     require_empty(folder)
     if (source / MODEL).is_file():
@@ -38,7 +38,6 @@ def _import(options: argparse.Namespace) -> int:
     for note in checkpoint.notes:
         print(f"  {note}")
     print(f"  {tokenizer}")
-    return 0
 
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
@@ -61,7 +60,6 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("source", type=some_path, metavar="DIR_IN", help="folder with config.json and weights")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")

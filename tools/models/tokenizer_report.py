@@ -27,16 +27,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.tools.command import Arguments, run_tool, some_path
 
 _BATCH_TEXTS: Final = 256
-_HEADER: Final = (
-    "language",
-    "texts",
-    "words",
-    "tokens",
-    "tokens a word",
-    "tokens a byte",
-    "% unknown",
-    "% of ids",
-)
+_HEADER: Final = ("language", "texts", "words", "tokens", "tokens a word", "tokens a byte", "% unknown", "% of ids")
 
 
 @dataclass
@@ -109,17 +100,15 @@ def _format_ratio(part: int, total: int, digits: int = 2) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument(
         "tokenizer", type=some_path, help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"
     )
     parser.add_argument("stage", type=some_path, help="folder of a stage that writes documents, such as OUTPUT/dedup")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         tokenizer = load_tokenizer(options.tokenizer)
         Terminal().print(_build_table(tokenizer, measure(tokenizer, _read_texts(options.stage))))
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -25,12 +25,9 @@ from clozeline.configuration.config import STRICT
 from clozeline.files import file_hash, publish
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
-from clozeline.tools.runs.evaluation.last_word_prediction import last_word_lines, last_word_scores, read_passages
+from clozeline.tools.runs.evaluation import last_word_prediction, masked_facts, minimal_pairs, perplexity
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
-from clozeline.tools.runs.evaluation.masked_facts import fact_lines, fact_scores, read_facts, read_words
-from clozeline.tools.runs.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordModel
-from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of, to_json
 from clozeline.tools.runs.evaluation.task_run import open_task_run
@@ -119,43 +116,45 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
     }
     if options.perplexity is not None:
-        scores |= perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
-        return to_json(scores), perplexity_lines(scores)
+        scores |= perplexity.perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
+        return to_json(scores), perplexity.perplexity_lines(scores)
     assert options.input is not None, "checked by the options"
     if options.suite == "lambada":
         open_scorer(run, trained, "causal")
         first = first_token(trained, ready_scores(trained.objectives)["causal"])
-        scores |= {"suite": "lambada", **last_word_scores(trained, first, read_passages(options.input))}
-        return to_json(scores), last_word_lines(scores)
+        scores |= {
+            "suite": "lambada",
+            **last_word_prediction.last_word_scores(trained, first, last_word_prediction.read_passages(options.input)),
+        }
+        return to_json(scores), last_word_prediction.last_word_lines(scores)
     if options.suite == "lama":
         open_scorer(run, trained, "pll")
-        words = None if options.candidates is None else read_words(options.candidates)
-        scores |= {"suite": "lama", **fact_scores(trained, read_facts(options.input), words)}
-        return to_json(scores), fact_lines(scores)
+        words = None if options.candidates is None else masked_facts.read_words(options.candidates)
+        scores |= {"suite": "lama", **masked_facts.fact_scores(trained, masked_facts.read_facts(options.input), words)}
+        return to_json(scores), masked_facts.fact_lines(scores)
     scorer, kind = open_scorer(run, trained, options.score)
     word_model = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
-    pairs = read_pairs(options.input, options.pairs)
-    scores |= {"suite": options.suite, "score": kind, **pair_scores(pairs, scorer, word_model)}
+    pairs = minimal_pairs.read_pairs(options.input, options.pairs)
+    scores |= {"suite": options.suite, "score": kind, **minimal_pairs.pair_scores(pairs, scorer, word_model)}
     if options.suite != "blimp":
         del scores["published"]
-    return to_json(scores), pair_lines(scores)
+    return to_json(scores), minimal_pairs.pair_lines(scores)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, EvaluateOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         set_paths, words = split_set_paths(options.overrides)
         chosen = settings_of(EvaluateOptions, words)
         if chosen.perplexity is not None or chosen.suite is not None:
             text, lines = evaluate_texts(options.run, chosen, set_paths)
             _write_scores(text, chosen.output, lines=None if options.json else lines)
-            return 0
+            return
         _, size = describe_environment(os.environ)
         world = start() if size > 1 else None
         text = evaluate_run(options.run, chosen, world, set_paths)
@@ -163,7 +162,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write_scores(text, chosen.output, lines=None if options.json else lines_of(json.loads(text)))
         if world is not None:
             world.shutdown()
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -75,15 +75,13 @@ def extract(run: Path, options: ExtractOptions) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, ExtractOptions)
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         chosen = settings_of(ExtractOptions, options.overrides)
         sys.stdout.write(f"{extract(options.run, chosen)}\n")
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -67,6 +67,7 @@ def hidden_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iter
     for row in range(0, len(shards), max(1, len(shards) // (4 * max_rows))):
         block, number = shards.locate(row)
         example = shards.read_block(block).row(number)
+        # undo the masking
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
         opens = vocabulary.opens_word(ids)
@@ -129,7 +130,7 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
     return " ".join(text.split()) if not text.startswith(" ") else " " + " ".join(text.split())
 
 
-def _fill(options: argparse.Namespace) -> int:
+def _fill(options: argparse.Namespace) -> None:
     console = Console()
     set_paths, words = split_set_paths(options.overrides)
     if words:
@@ -142,7 +143,6 @@ def _fill(options: argparse.Namespace) -> int:
     if options.heldout:
         for ids, position in hidden_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
             _show(console, trained, ids, position, options.top, answer=True)
-    return 0
 
 
 def _open_heldout_set(run: Path, set_paths: SetPaths) -> ShardSet:
@@ -163,7 +163,6 @@ def _open_heldout_set(run: Path, set_paths: SetPaths) -> ShardSet:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")

@@ -23,7 +23,7 @@ from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> None:
     settings = settings_of(Settings, options.overrides)
     if settings.samples > 1 and settings.mode == "greedy":
         raise ConfigurationError("samples: greedy continuations are all the same; set mode=sample or mode=beam")
@@ -36,11 +36,9 @@ def _run(options: argparse.Namespace) -> int:
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
         line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         console.print(line, highlight=False, soft_wrap=True)
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")

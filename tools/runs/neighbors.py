@@ -46,6 +46,7 @@ def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[st
         raise ConfigurationError(f"query: expected a row index below {count}, got {query}")
     vectors = features.vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
+    # cosine to the query [rows], 0 for zero vectors
     products = vectors @ vectors[query]
     cosines = np.divide(products, lengths * lengths[query], out=np.zeros(count), where=lengths * lengths[query] > 0)
     uids, texts = np.array(features.uids), np.array(features.texts)
@@ -62,13 +63,12 @@ def _describe_row(features: Features, row: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("features", type=some_path, metavar="FEATURES", help="an output of clozeline extract-features")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="query=ROW top=N same=true")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         plain = override(NeighborOptions, {}, options.overrides, "command line")
         chosen: NeighborOptions = validate(NeighborOptions, plain, "command line")
         features = open_features(options.features)
@@ -76,11 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         query = _describe_row(features, chosen.query)
         if options.json:
             sys.stdout.write(json.dumps({"query": query, "neighbours": nearest}, ensure_ascii=False) + "\n")
-            return 0
+            return
         for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
             text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
             sys.stdout.write(f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n")
-        return 0
 
     return run_tool(parser, arguments, action)
 

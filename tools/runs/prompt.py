@@ -115,19 +115,17 @@ def _window_size(trained: TrainedModel, requested: int | None) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, PromptOptions)
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         chosen = settings_of(PromptOptions, options.overrides)
         scores, lines = prompt_run(options.run, chosen)
         _write(chosen.predictions, "".join(f"{line}\n" for line in lines))
         _write(chosen.output, to_json(scores))
         sys.stdout.write(to_json(scores) if options.json else "".join(f"{line}\n" for line in prompt_lines(scores)))
-        return 0
 
     return run_tool(parser, arguments, action)
 

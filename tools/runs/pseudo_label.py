@@ -111,12 +111,11 @@ def select(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, PseudoLabelOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         sets, words = split_set_paths(options.overrides)
         chosen_options = settings_of(PseudoLabelOptions, words)
         facts = pseudo_label(options.run, chosen_options, sets)
@@ -126,7 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{chosen_options.output}: {counted(sum(facts['labelled'].values()), 'row')} of {facts['rows_in']:,} "
             f"labeled ({per_label}); not written: {skipped}\n"
         )
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -117,7 +117,6 @@ def _view(left: Manifest, right: Manifest, differences_found: Sequence[Differenc
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("first", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("second", type=some_path, help="the set to compare it with")

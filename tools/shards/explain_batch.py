@@ -60,6 +60,7 @@ def explain(
     facts_by_position: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
         of_set = [(position, visit) for position, visit in visits if visit.source == source]
+        # rows of this set, their documents, and the epoch's corruption
         stored, unread = _read_rows(shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip)
         documents, partners = documents_of(shards, stored), partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
@@ -182,7 +183,6 @@ def _title(feed: Feed, samples: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     parser.add_argument("--samples", type=natural, metavar="N", help="the batch that starts after N samples")
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object per row")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         feed = open_feed(options)
         if (options.samples is None) == (options.step is None):
             raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
@@ -208,7 +208,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_title(feed, samples))
         for facts in rows:
             print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -115,13 +115,12 @@ def _source_json(row: Row, manifest: Manifest) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the tars")
     parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows per tar (%(default)s)")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         content = export(options.manifest, options.output, options.rows)
         size = sum(facts["bytes"] for facts in content["files"].values())
         quarantined = (
@@ -129,7 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         files = counted(len(content["files"]), "tar")
         print(f"{options.output}: {counted(content['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
-        return 0
 
     return run_tool(parser, arguments, action)
 

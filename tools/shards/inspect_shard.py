@@ -90,7 +90,6 @@ def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument(
         "path", type=some_path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard"
@@ -104,14 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--tokens", type=positive, default=1024, metavar="N", help="tokens shown per passage (%(default)s)"
     )
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
         if options.html is not None:
             write_page(options.html, view_page(view))
         print_view(view, Terminal())
         if options.html is not None:
             print(f"page: {options.html}")
-        return 0
 
     return run_tool(parser, arguments, action)
 

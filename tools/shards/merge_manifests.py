@@ -20,13 +20,7 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from clozeline.pipeline.shards.layout import shard_name
 from clozeline.tools.command import Arguments, counted, run_tool, some_path
-from clozeline.tools.shard_folder import (
-    new_files,
-    open_local,
-    quarantine_entries,
-    row_fields,
-    write_quarantine,
-)
+from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
@@ -168,7 +162,6 @@ def _sum_tables(manifests: Sequence[Manifest]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifests", type=some_path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
@@ -177,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--copy", action="store_true", help="copy shards instead of linking them")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         new = merge(options.manifests, options.output, options.name, copy=options.copy)
         totals = new.totals
         print(
@@ -185,7 +178,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{counted(totals.blocks, 'block')} of {counted(totals.shards, 'shard')}, {totals.bytes:,} bytes, "
             f"from {counted(len(options.manifests), 'set')}"
         )
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -63,16 +63,14 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         before, new = put_in_quarantine(options.manifest)
         for entry in new:
             print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
         print(f"{options.manifest}: {counted(len(new), 'block')} put in quarantine, {len(before):,} were there before")
-        return 0
 
     return run_tool(parser, arguments, action)
 

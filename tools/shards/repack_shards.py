@@ -20,13 +20,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
-from clozeline.tools.shard_folder import (
-    new_files,
-    open_local,
-    quarantine_entries,
-    row_fields,
-    write_quarantine,
-)
+from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 _MAGIC: Final = 8
@@ -103,6 +97,7 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
     """Return the schema metadata of the first shard that has a block."""
     if not len(source.index):
         return {}
+    # the schema lies between the file's magic bytes and its first block
     start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
     first = int(source.index.shard[0])
     source.verify_shard(first)
@@ -125,7 +120,6 @@ def _summary(old: Manifest, new: Manifest, output: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
@@ -134,12 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
     parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         source = open_local(options.manifest)
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
         new = repack(source, options.output, form)
         print(_summary(source.manifest, new, options.output))
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -53,12 +53,11 @@ def _print_figures(figure: Figures, console: Console) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with charts")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         shards = open_shards(options.manifest)
         sums = tally(shards, find_sources(shards))
         pieces = find_pieces(shards)
@@ -71,7 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_figures(figure, console)
         if options.html is not None:
             print(f"page: {options.html}")
-        return 0
 
     return run_tool(parser, arguments, action)
 

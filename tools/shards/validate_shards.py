@@ -69,7 +69,6 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument(
@@ -77,9 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         print(validate(options.manifest, options.against, options.tokenizer))
-        return 0
 
     return run_tool(parser, arguments, action)
 

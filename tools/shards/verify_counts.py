@@ -15,14 +15,12 @@ from clozeline.tools.shards.validation.run_counts import check_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("output", type=some_path, help="output folder of a pipeline run")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         compared = check_run(options.output)
         print(f"OK: {', '.join(f'{name} {count}' for name, count in compared.items())} comparisons; all counts agree")
-        return 0
 
     return run_tool(parser, arguments, action)
 

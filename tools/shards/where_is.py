@@ -187,7 +187,6 @@ def _set_paths(feed: Feed) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     asked = parser.add_mutually_exclusive_group(required=True)
@@ -198,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=positive, metavar="N", help="how many; default: to the end of the run, else 1")
     parser.add_argument("--json", action="store_true", help="print one JSON object per reading")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
+        # find the rows, then every reading of them
         feed = open_feed(options)
         epochs = _requested_epochs(options, feed)
         documents = {} if isinstance(options.uid, int) else _requested_documents(options, feed)
@@ -210,7 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(_summarize(documents, readings, undecided)))
         for line in map(json.dumps, readings) if options.json else _format_readings(feed, readings):
             print(line)
-        return 0
 
     return run_tool(parser, arguments, action)
 

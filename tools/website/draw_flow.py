@@ -55,6 +55,7 @@ def draw() -> str:
     }
     parts: list[str] = []
     top, arrow_from = _MARGIN // 2, 0
+    # a frame per command, with a box per step and arrows between them
     for title, boxes in frames.items():
         y = top + 38
         steps: list[str] = []
@@ -138,16 +139,14 @@ def _registries_in(package: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument(
         "--output", type=Path, metavar="FILE", default=Path("flow.svg"), help="picture to write (%(default)s)"
     )
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         write_page(options.output, draw())
         print(options.output)
-        return 0
 
     return run_tool(parser, arguments, action)
 

@@ -19,14 +19,12 @@ _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
     parser = Arguments(__doc__)
     parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
 
-    def action(options: argparse.Namespace) -> int:
+    def action(options: argparse.Namespace) -> None:
         write_page(options.output, gallery())
         print(options.output)
-        return 0
 
     return run_tool(parser, arguments, action)
 

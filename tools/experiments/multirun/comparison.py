@@ -108,6 +108,7 @@ def difference_of(
     seeds = min(len(first), len(second))
     if seeds > 1:
         seed_variances = [(float(np.var(group, ddof=1)) / len(group), len(group) - 1) for group in (first, second)]
+    # the wider of both intervals: rows and seeds together, or seeds alone
     difference = float(np.mean(first) - np.mean(second))
     total, seeds_only = _spread(difference, row_variance + seed_variances), _spread(difference, seed_variances)
     half_width, p = max(total.reach, seeds_only.reach), max(total.p, seeds_only.p)
@@ -136,11 +137,7 @@ def _spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
 def compare_runs(
     first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Compare two groups of runs by bootstrap over the same rows (Koehn 2004, W04-3250).
-
-    Raises:
-        ConfigurationError: the groups were not scored on the same set.
-    """
+    """Compare two groups of runs by bootstrap over the same rows (Koehn 2004, W04-3250)."""
     sets = {run.scores["set"] for run in (*first, *second)}
     if len(sets) > 1:
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")

@@ -53,12 +53,7 @@ def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
 
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
-    """Return the scores of all seeds in a folder on a split, by seed.
-
-    Raises:
-        ConfigurationError: there are none, or they belong to several sets.
-        IntegrityError: one cannot be read.
-    """
+    """Return the scores of all seeds in a folder on a split, by seed."""
     scores = scores_path(folder, split, 0).parent
     runs = [_read_score_file(path) for path in sorted(scores.glob("seed-*.json"))]
     if not runs:

@@ -16,9 +16,6 @@ HALVES: Final = ("judging", "tuning")
 
 def split_heldout(heldout: Path, output: Path) -> None:
     """Write both halves of a held-out set, if needed, each in a folder of its name; a document is in one half only.
-
-    Raises:
-        ConfigurationError: the set has fewer than two shards with rows.
     """
     source = open_shards(heldout)
     for first, name in enumerate(HALVES):

@@ -34,11 +34,7 @@ class Result:
 
 
 def result_of(run: Path, target: float) -> Result:
-    """Return the result of a finished run, from its metrics up to the first evaluation at or below the target.
-
-    Raises:
-        StorageError: the metrics lack a step or the last evaluation.
-    """
+    """Return the result of a finished run, from its metrics up to the first evaluation at or below the target."""
     records = _read_complete_metrics(run)
     losses = _heldout_losses(records)
     end = next((step for step, loss in losses.items() if loss <= target), len(records))

@@ -105,10 +105,6 @@ def training_of(
         seed: seed of weights and order.
         half: half of the held-out set to evaluate.
         target: held-out loss that ends the training, in nats; None: run all steps.
-
-    Raises:
-        ConfigurationError: the entry uses too many cores, sets a key that the race fixes, trains on other sets or
-            another head, or is no valid training.
     """
     if entry.ranks * entry.threads > race.cores:
         raise ConfigurationError(

@@ -156,11 +156,7 @@ def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
-    """Check that an output folder holds no runs of a different command; without a run, its note is ignored.
-
-    Raises:
-        ConfigurationError: the folder holds a run of something else, or the note next to a run cannot be read.
-    """
+    """Check that an output folder holds no runs of a different command; without a run, its note is ignored."""
     if not path.exists() or not any(path.parent.rglob("config.yaml")):
         return
     recorded = read_json(path)

@@ -118,11 +118,7 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
 
 
 def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, output: Path, seed: int) -> Plan:
-    """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
-
-    Raises:
-        ConfigurationError: the configuration is wrong, its sets do not fit, or a part is shorter than half a step.
-    """
+    """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step."""
     base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
     config = _merge(base, variant.train) | {"output": str(output), "seed": seed}
     heldout = {name: str(sets / set_name / "heldout") for name, set_name in variant.measures.items()}

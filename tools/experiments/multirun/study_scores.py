@@ -39,6 +39,7 @@ def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[fl
                     return sums
                 indices = np.arange(first, min(first + _ROWS, len(rows)))
                 columns = {name: rows.columns[name].take(indices) for name in collate.columns}
+                # sums over the heads: loss and number of labels
                 losses = model(collate(columns, np.ones(len(indices), np.float32))).values()
                 sums.append([sum(float(loss.total) for loss in losses), sum(float(loss.count) for loss in losses)])
     return sums

@@ -70,11 +70,7 @@ class Task:
 
 
 def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
-    """Return the tasks of YAML files, of which the first `learned` are learned already.
-
-    Raises:
-        ConfigurationError: a file or a set is missing, two tasks have the same name, or none remains to be learned.
-    """
+    """Return the tasks of YAML files, of which the first `learned` are learned already."""
     tasks = [_open_task(load_config(_TaskFile, path), path) for path in paths]
     if learned >= len(paths):
         raise ConfigurationError(f"learned: expected fewer than the {len(paths)} tasks, got {learned}")
@@ -151,6 +147,7 @@ class TaskSequence:
         matrix = [self._read(before)["scores"]]
         for number in range(self.learned, len(self.tasks)):
             task, old = self.tasks[number], self.tasks[:number]
+            # start from the previous run, with the settings of the method
             run, scores = self._paths(method, seed, number)
             words = self._training_words(task, runs[-1], run, seed)
             if old and method == "replay":

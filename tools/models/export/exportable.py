@@ -58,9 +58,6 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
         source: run or folder.
         step: checkpoint of the run; None: the newest complete one.
         given: current paths of a run's shard sets, which only runs of earlier versions need.
-
-    Raises:
-        ClozelineError, ModelError: it is none of them, or damaged; the message says how.
     """
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = read_checkpoint(source)

@@ -189,6 +189,7 @@ def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
     other = 0 if saved else _read_lines_with(run / "events.jsonl", _parse_steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
+    # a killed run may have checkpoints without their lines in metrics.jsonl
     saved_steps = [int(path.name.removeprefix("step-")) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0
     if max(saved_steps, default=0) > last:

@@ -55,10 +55,6 @@ def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
     """Return a run's `data` with the current paths of its sets.
 
     Sets are recognized by digest; those of a run that recorded none are matched in the order of the phases.
-
-    Raises:
-        ConfigurationError: a set that the run reads is not among those given.
-        StorageError: one of those given does not exist.
     """
     if set_paths.heldout is not None:
         data = replace(data, heldout=set_paths.heldout)
@@ -97,12 +93,7 @@ def _match_by_digest(
 
 
 def read_recorded_sets(run: Path, data: DataConfig, set_paths: SetPaths | None) -> tuple[RecordedSet, ...]:
-    """Return what a run recorded about its training sets, or reads them if it recorded nothing.
-
-    Raises:
-        StorageError: a set to read is not where `data` or `set_paths` says; the message says how to give its path.
-        ClozelineError: the record or a set is damaged.
-    """
+    """Return what a run recorded about its training sets, or reads them if it recorded nothing."""
     data = locate_sets(run, data, set_paths or SetPaths())
     with explain_missing_sets(run, data):
         return read_sets(run, data)

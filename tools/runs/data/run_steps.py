@@ -43,6 +43,7 @@ class RunSteps:
 
     def step_of(self, number: int) -> Step:
         """Return a step by its number."""
+        # between two records, steps have equally many rows
         after = bisect_left(self._done, number)
         if after < len(self._done):
             rows = self._rows_between_records(after)

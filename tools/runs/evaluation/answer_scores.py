@@ -96,16 +96,15 @@ def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> lis
         scores: [B, T, 2] of the head span.
         tensors: the batch, with `answer_places`.
         rows: its rows.
-
-    Raises:
-        IntegrityError: a score is not finite.
     """
     if not scores[tensors["answer_places"]].isfinite().all():
         raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
+    # mask of the positions at which an answer may start [B, T]
     is_owned = torch.zeros_like(tensors["answer_places"])
     for number, positions in enumerate(rows.columns["owned_places"][row] for row in range(len(rows))):
         is_owned[number, torch.from_numpy(positions.astype(np.int64))] = True
     is_owned[:, 0] = True  # the score of "no answer" is at position 0
+    # best span of each window among the allowed positions
     starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
     null = torch.zeros(len(rows), dtype=torch.int64)
     answers = read_answers(torch.stack((starts, scores[..., 1].float()), -1), tensors["answer_places"], null, _LONGEST)
@@ -165,6 +164,7 @@ def _extract_answer(asked: AnsweredQuestion, rows: Rows, predicted: Mapping[int,
 
 def _most_similar_sentences(asked: Sequence[AnsweredQuestion]) -> list[str]:
     """Return, per question, the sentence of its text with the highest TF-IDF cosine, the first among ties."""
+    # split each text once, and remember where its sentences start in the list of all
     splitter = Regex(Regex.Options())
     parts: dict[str, list[str]] = {}
     for context in dict.fromkeys(question.context for question in asked):

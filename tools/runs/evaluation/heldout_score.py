@@ -21,9 +21,6 @@ def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) 
         model: in evaluation mode.
         shards: the set.
         most_rows: score only the first rows; None: all.
-
-    Raises:
-        ConfigurationError: the model samples its inputs, or the set has no label for a head.
     """
     if "sample_words" in model.needs:
         raise ConfigurationError(f"{shards.path}: this model samples its inputs in training; it has no score of a set")
@@ -31,6 +28,7 @@ def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) 
     sums = dict.fromkeys(model.heads, 0.0)
     counts, right = dict.fromkeys(model.heads, 0), dict.fromkeys(model.heads, 0.0)
     heads_with_accuracy: set[str] = set()
+    # rows of similar length share a batch, so that little is padded
     order = np.argsort(rows.columns["input_ids"].lengths[:most_rows], kind="stable")
     with torch.no_grad():
         for first in range(0, len(order), _BATCH):

@@ -51,9 +51,6 @@ def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[st
     Args:
         path: the file, plain or compressed.
         facts: the task; for pairs, a line has both texts, separated by a tab.
-
-    Raises:
-        ConfigurationError: it holds no text.
     """
     items, refused = [], Counter[str]()
     for index, line in text_lines(path, Limits()):

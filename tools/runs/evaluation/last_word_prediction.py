@@ -56,14 +56,12 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
         trained: a decoder and its tokenizer.
         first: token before a text; None: nothing.
         passages: of two words or more.
-
-    Raises:
-        ConfigurationError: the model does not generate.
     """
     limit = trained.model.position_limit
     head = [] if first is None else [first]
     rows = []
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):
+        # the last word's tokens start after the previous word; drop the start of long passages
         before = len(text.rsplit(maxsplit=1)[0])
         ids = [*head, *encoding.ids.tolist()]
         truncated = ids if limit is None else ids[-limit:]

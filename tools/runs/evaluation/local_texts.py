@@ -30,11 +30,7 @@ def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) for each line of a file; empty lines are skipped.
-
-    Raises:
-        IntegrityError: a line is no JSON object, or the file is damaged.
-    """
+    """Yield (line number from 1, object) for each line of a file; empty lines are skipped."""
     for number, line in text_lines(path):
         if not line.strip():
             continue
@@ -69,11 +65,7 @@ def named_texts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line) of a file, plain or compressed.
-
-    Raises:
-        IntegrityError: the file is damaged, not UTF-8, or has a line beyond the limit.
-    """
+    """Yield (line number from 1, line) of a file, plain or compressed."""
     lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account(), resume=False)
     for number, (_, line) in enumerate(lines, 1):
         if isinstance(line, Cut):

@@ -31,10 +31,6 @@ def read_facts(path: Path) -> list[Fact]:
     """Return the facts of a file or folder: lines of JSON with `masked_sentence` (or `masked_sentences`), `obj_label`.
 
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
-
-    Raises:
-        ConfigurationError: there is no fact.
-        IntegrityError: a line has no word, or no sentence with one [MASK].
     """
     facts = []
     for file in files_of(path):
@@ -66,10 +62,6 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
     any other word is skipped and counted. The baseline is the most frequent word of each relation. To compare models
     with different vocabularies, give the words that all of them have.
-
-    Raises:
-        ConfigurationError: the model has no masked-token head, or no word is a single token.
-        BatchError: a sentence is longer than the position table.
     """
     vocabulary = trained.tokenizer.vocabulary
     cls, sep, mask = (vocabulary.id_of(name, "suite=lama") for name in ("cls", "sep", "mask"))
@@ -77,11 +69,13 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     if not tokens:
         raise ConfigurationError("suite=lama: none of the words is one token of the run's tokenizer")
     asked = [fact for fact in facts if fact.word in tokens]
+    # encode both sides of each gap, and place the mask between them
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
     ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
     rows = [[cls, *left, mask, *correct, sep] for left, correct in zip(ids[::2], ids[1::2], strict=True)]
     candidates = list(dict.fromkeys(tokens.values()))
     positions = [1 + len(left) for left in ids[::2]]
+    # rank of the correct word among the candidates [N]
     scores = candidate_scores(trained.model, rows, positions, candidates).numpy()
     correct = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
     correct_scores = scores[np.arange(len(asked)), correct][:, None]

@@ -37,10 +37,6 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
     Args:
         path: lines of JSON, plain or compressed.
         max_per_paradigm: take only the first pairs of each paradigm; None: all.
-
-    Raises:
-        ConfigurationError: there is no such file.
-        IntegrityError: a line lacks a field.
     """
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
@@ -72,6 +68,7 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer sentences have lower sums,
     `same_length` is the accuracy of the pairs with equally many tokens.
     """
+    # score both sentences of every pair in one pass
     scores = [*scorer.score([text for pair in pairs for text in (pair.good, pair.bad)])]
     good, bad = scores[::2], scores[1::2]
     same_length = np.array(
@@ -92,6 +89,7 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
+    # accuracy by paradigm, next to each baseline
     paradigms: dict[str, Any] = {
         name: {
             "phenomenon": pairs[rows[0]].phenomenon,

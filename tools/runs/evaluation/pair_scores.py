@@ -74,6 +74,7 @@ def _random_vector_cosines(
     """Return `_compare` of means of random vectors, one per token, and of those minus their mean."""
     trained = opened.trained
     size = trained.model.vocab_size, trained.model.config.embedding_width
+    # one random vector per token; a text is their mean
     table = torch.randn(size, generator=torch.Generator().manual_seed(opened.seed))
     plain = [torch.stack([table[list(ids)].sum(0) / max(1, len(ids)) for ids in side]) for side in sides]
     middle = torch.cat(plain).mean(0)

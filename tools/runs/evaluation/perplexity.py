@@ -41,9 +41,6 @@ def perplexity_scores(
             context, and their bytes are unknown.
         window: maximum context per prediction, in tokens; None: the length of training rows.
         stride: tokens between windows; None: half a window.
-
-    Raises:
-        ConfigurationError: the run was not trained left-to-right, window and stride do not fit, or there is no token.
     """
     ready = [objective for objective in trained.objectives if "causal" in prepared_scores(objective)]
     if not ready:

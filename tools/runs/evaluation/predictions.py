@@ -44,13 +44,7 @@ def answers_of(rows: Rows, facts: TaskFacts) -> NDArray[Any]:
 
 
 def predict_share(
-    model: Model,
-    shards: ShardSet,
-    rows: Rows,
-    head: str,
-    rank: int,
-    size: int,
-    read: Read | None = None,
+    model: Model, shards: ShardSet, rows: Rows, head: str, rank: int, size: int, read: Read | None = None
 ) -> dict[int, Any]:
     """Return the prediction for each row in one process's share, by row index.
 

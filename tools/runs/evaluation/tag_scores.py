@@ -63,11 +63,9 @@ def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, fact
         tensors: the batch, with `label_index`.
         rows: its rows.
         facts: the task.
-
-    Raises:
-        IntegrityError: a score is not finite.
     """
     index = tensors["label_index"]
+    # scores of the tagged words only [N, C], split by row
     flat = scores.flatten(0, 1)[index].float()
     if not flat.isfinite().all():
         raise IntegrityError("the scores of a tagged word are not finite: the weights are unusable")
@@ -75,6 +73,7 @@ def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, fact
     parts = torch.split(flat, counts.tolist())
     if not _has_entities(facts) or any(label[0] in "ES" for label in facts.labels):
         return [[(best := part.argmax(-1).tolist()), best] for part in parts]
+    # Viterbi over rows padded to equal length
     padded = torch.nn.utils.rnn.pad_sequence([*parts, flat.new_zeros(1, scores.shape[-1])], batch_first=True)
     tags = viterbi(padded[:-1], counts, *bio_transitions(facts.labels))
     return [

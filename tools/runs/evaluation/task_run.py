@@ -54,9 +54,6 @@ def open_task_run(
         task: folder of the task's sets; default: that of the run's training set.
         step: step of the checkpoint; None: the one that the run would resume from.
         set_paths: current paths of the run's sets.
-
-    Raises:
-        ConfigurationError: the run has no head for the task, other classes, or another tokenizer than the split.
     """
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))

@@ -78,10 +78,6 @@ def write_features(
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
     The objective tells which special tokens surround a text; `facts` about run and texts go into the manifest.
-
-    Raises:
-        ConfigurationError: the model has no such layer, rows have no such special tokens, or there is no text.
-        StorageError: a file cannot be written.
     """
     check_layer(trained.model, chosen.layer)
     head, tail = _special_tokens_around(trained, objective)
@@ -95,9 +91,11 @@ def write_features(
     with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
         writer = None
         while group := list(islice(iterator, _BATCH)):
+            # encode a batch of texts, truncate them, and add special tokens
             encoded = trained.tokenizer.encode([text for _, text in group])
             rows = [[*head, *encoding.ids[:room].tolist(), *tail] for encoding in encoded]
             vectors = token_vectors(trained.model, [row or [0] for row in rows], chosen.layer)
+            # one entry per text, token or word, as the pooling asks
             units = [
                 (name, *unit)
                 for (name, text), encoding, row, of_row in zip(group, encoded, rows, vectors, strict=True)
@@ -122,13 +120,7 @@ def write_features(
 
 
 def open_features(folder: Path) -> Features:
-    """Return the rows of a folder that `write_features` wrote.
-
-    Raises:
-        ConfigurationError: it holds none.
-        IntegrityError: a file is damaged.
-        NewerFormatError: a newer version wrote it.
-    """
+    """Return the rows of a folder that `write_features` wrote."""
     path = folder / MANIFEST
     if not path.is_file():
         raise ConfigurationError(f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features")

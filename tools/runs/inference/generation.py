@@ -73,11 +73,7 @@ def _stop_check(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int
 
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
-    """Return the tokens of a text with the special tokens of the training rows around them.
-
-    Raises:
-        ConfigurationError: there is no token.
-    """
+    """Return the tokens of a text with the special tokens of the training rows around them."""
     vocabulary = tokenizer.vocabulary
     specials = {tokenizer.decode([int(token)]): int(token) for token in vocabulary.special.nonzero()[0]}
     parts = re.split(f" ?({'|'.join(map(re.escape, specials))})", text)

@@ -74,6 +74,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 def word_indices(text: str, encoding: Encoding) -> list[int]:
     """Return the index, among `word_spans`, of each token's word: the word of its first character that is not blank."""
+    # index of the word at each character; blanks take that of the next word
     word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
     for number, (start, end) in enumerate(word_spans(text)):
         word_at[start:end] = number
@@ -99,11 +100,7 @@ class TextScorer:
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
-        """Yield the score of each text; it does not depend on the other texts.
-
-        Raises:
-            BatchError: a text has more tokens than the position table.
-        """
+        """Yield the score of each text; it does not depend on the other texts."""
         for start in range(0, len(texts), _TEXTS):
             part = texts[start : start + _TEXTS]
             encoded = self._trained.tokenizer.encode(part)

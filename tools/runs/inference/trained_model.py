@@ -67,10 +67,6 @@ def load_trained(run: Path, step: int | None = None, set_paths: SetPaths | None 
         run: the run directory; its shard sets are not read, unless an earlier version wrote it.
         step: step of the checkpoint; None: the one that the run would resume from.
         set_paths: current paths of the shard sets.
-
-    Raises:
-        ConfigurationError: this is not a run directory, or it has no such checkpoint.
-        CheckpointError: the checkpoint is damaged, or belongs to another model than config.yaml describes.
     """
     return load_checkpoint(run, *find_checkpoint(run, step), set_paths)
 

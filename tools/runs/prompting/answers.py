@@ -60,9 +60,6 @@ def answer_rows(
         scorer: scores words.
         window: maximum tokens per row. The oldest demonstrations are dropped until it fits; the row is never truncated.
         normalization: of the score of a word.
-
-    Raises:
-        ConfigurationError: a word has no token in its prompt.
     """
     answered: list[Answered] = []
     empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None

@@ -49,10 +49,12 @@ class Demonstrations:
             return []
         row_key = 0 if self._selection == "fixed" else row.uid
         base = np.uint64(hash64("demonstrations", self._seed, self._selection, row_key))
+        # a random key per row of the pool, fixed by (seed, row); the smallest keys are drawn
         drawn = mix(mix(self._uids) ^ base)
         order = np.argsort(drawn, kind="stable")
         order = order[self._uids[order] != np.uint64(row.uid)]
         if self._selection != "random":
+            # one row of each label per turn
             turn = _rank_within_label(self._labels[order])
             order = order[np.argsort(turn, kind="stable")]
         selected = order[: self._shots]

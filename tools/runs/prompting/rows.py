@@ -40,10 +40,6 @@ def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
         path: `.tsv` with a header, where quotes have no meaning; any other file holds lines of JSON.
         template: names of the fields and the label.
         labeled: reject rows without a label.
-
-    Raises:
-        ConfigurationError: there is no such file, or no row that the template can read.
-        IntegrityError: the file is damaged.
     """
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")

@@ -30,11 +30,7 @@ def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
 def open_scorer(
     run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
-    """Return a scorer of words and its mode, by default the first that the training prepared.
-
-    Raises:
-        ConfigurationError: the run was not trained for the mode, so that its scores would be meaningless.
-    """
+    """Return a scorer of words and its mode, by default the first that the training prepared."""
     objectives = trained.objectives
     ready = {kind: objective for objective in reversed(objectives) for kind in prepared_modes(objective)}
     known = [kind for kind in get_args(Mode) if kind in ready]

@@ -23,11 +23,7 @@ def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
 
 
 def document_tables(manifest_path: Path) -> list[Path]:
-    """Return the document tables above a set, one per token shard, in shard order.
-
-    Raises:
-        IntegrityError: a token shard has no table.
-    """
+    """Return the document tables above a set, one per token shard, in shard order."""
     for folder in manifest_path.resolve().parents:
         tables = [shard.with_name(f"documents{shard.stem[5:]}.arrow") for shard in (folder / "encode").glob("shard-*")]
         if missing := [path for path in sorted(tables) if not path.is_file()]:
@@ -38,11 +34,7 @@ def document_tables(manifest_path: Path) -> list[Path]:
 
 
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
-    """Return source, offset, length and URL by document uid, for the documents that a table above the set lists.
-
-    Raises:
-        IntegrityError: a file of that name is not a document table.
-    """
+    """Return source, offset, length and URL by document uid, for the documents that a table above the set lists."""
     documents: dict[bytes, dict[str, Any]] = {}
     for path in document_tables(manifest_path):
         missing = set(uids) - documents.keys()

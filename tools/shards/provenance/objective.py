@@ -9,10 +9,6 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
-    """Return the objective of a manifest; option names of earlier versions are accepted.
-
-    Raises:
-        ConfigurationError: this version has no such objective, or the vocabulary lacks a special token.
-    """
+    """Return the objective of a manifest; option names of earlier versions are accepted."""
     with former_names():
         return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)

@@ -106,6 +106,7 @@ def packing_of(shards: ShardSet) -> Packing | None:
     if not len(uids):
         return None
     options = grouping.options
+    # each document is followed by a separator, if the grouping has one
     step = sizes + (options.get("separator", "none") != "none")
     begins = np.cumsum(step) - step
     lengths = [length for length, _ in options.get("parts", ())] or [options["length"]]

@@ -23,10 +23,6 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
     Args:
         shards: the set.
         folder: the tokenizer folder, or a set or pipeline output that has it, for a set that was moved.
-
-    Raises:
-        ConfigurationError: there is no tokenizer, or a different one.
-        IntegrityError: a vocabulary file is damaged.
     """
     fingerprint = shards.manifest.tokenizer.fingerprint
     if folder is None:

@@ -21,6 +21,7 @@ _LABELS: Final = ("the mask", "the label itself", "another token")
 def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
     """Yield a chart for each distribution of the set."""
     for name, counts in sums.lengths.items():
+        # rows per bar
         edges = ranges(counts)
         bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
         widening = edges[1] - edges[0] < edges[-1] - edges[-2]

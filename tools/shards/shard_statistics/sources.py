@@ -36,6 +36,7 @@ class Sources:
     def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
         """Count tokens by source label; a row belongs to the document of its first token."""
         row_uids = uid_keys(rows.fixed["document_uid"])
+        # row of each document in the sorted uids [rows]; rows of unknown documents count as unknown
         index = np.minimum(np.searchsorted(self.uids, row_uids), max(0, len(self.uids) - 1))
         codes = np.full(len(rows), len(self.names), np.int64)
         if len(self.uids):

@@ -55,19 +55,23 @@ def tally(shards: ShardSet, sources: Sources | None) -> Tally:
 
 def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> None:
     size = shards.manifest.tokenizer.vocab_size
+    # rows by length, and by value of narrow columns
     for name, column in rows.columns.items():
         _grow(sums.lengths, name, np.bincount(column.lengths))
     for name in _single_number_columns(sums, shards):
         _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
+    # labels by how the input shows them, and occurrences of each id [vocabulary]
     sums.labels += _count_label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
     for name in (spec.name for spec in shards.columns if holds_ids(spec)):
         _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
+    # rows by code
     for name in ("variant", "part", "copy", "language"):
         if name in rows.fixed:
             _grow(sums.codes, name, np.bincount(rows.fixed[name]))
     if not sums.ids:
         return
     tokens = rows.columns[next(iter(sums.ids))].lengths
+    # tokens by language and source
     by_language = np.bincount(rows.fixed["language"], tokens).astype(np.int64)
     sums.tokens_by_language = _sum(sums.tokens_by_language, by_language)
     if sources is not None:

@@ -32,9 +32,11 @@ def _predictions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_outside(order, rows.lengths)) is not None:
         yield row, f"expected prediction_order below the {rows.lengths[row]} tokens of the row, got {order[row].max()}"
         return
+    # sort the positions of each row to find repetitions
     sorted_values = order.values[np.lexsort((order.values, row_of_values(order)))]
     if (row := first_not_ascending(Ragged(sorted_values, order.offsets))) is not None:
         yield row, f"expected each position once in prediction_order, got {order[row].tolist()}"
+    # the token at each predicted position
     predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
     if (row := first_of_values(order, special_ids(manifest)[predicted])) is not None:
         yield row, f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}"
@@ -77,6 +79,7 @@ def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     stored = np.flatnonzero(starts.lengths)
     starts, lengths, labels = starts.take(stored), lengths.take(stored), labels.take(stored)
     sizes = lengths.values.astype(np.int64)
+    # positions that all spans cover, one after the other
     ends = np.cumsum(sizes)
     covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(int(sizes.sum()))
     per_row = np.bincount(row_of_values(starts), sizes, minlength=len(starts)).astype(np.int64)

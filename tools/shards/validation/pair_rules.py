@@ -74,8 +74,4 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, "expected a partner from another document, got one from the window's own"
 
 
-PAIR_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _segments,
-    _labels,
-    _partners,
-)
+PAIR_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_segments, _labels, _partners)

@@ -57,6 +57,7 @@ def first_without_zero(ragged: Ragged) -> int | None:
 def first_not_permutation(ragged: Ragged) -> int | None:
     """Map each value by a table of ranks [ids]; values of rank -1 are dropped."""
     rows = row_of_values(ragged)
+    # sorted within each row, the values must be 0, 1, 2, ...
     order = np.lexsort((ragged.values, rows))
     return first_of_values(ragged, ragged.values[order] != rank_in_row(ragged))
 

@@ -89,6 +89,7 @@ class RoundTrip:
         is_default = type(self.objective).original is Objective.original
         if "target_ids" in rows.columns or not is_default:
             return False
+        # put the labels back at their positions
         inputs = rows.columns["input_ids"]
         values = inputs.values.copy()
         if "label_positions" in rows.columns:
@@ -126,6 +127,7 @@ class RoundTrip:
 
     def _load_sample_shard(self, shard: int) -> Rows:
         if shard != self._shard or self._rows is None:
+            # load the shard, sorted by identity for binary search
             blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
             rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
             order = np.argsort(_identities(rows), kind="stable")

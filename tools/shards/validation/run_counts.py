@@ -42,12 +42,7 @@ Check: TypeAlias = tuple[Path, str, object, object]
 
 
 def check_run(output: Path) -> dict[str, int]:
-    """Compare all counts of a run's stages; return the number of comparisons per stage.
-
-    Raises:
-        IntegrityError: the first difference, with the file that contains it.
-        StorageError: there is no report.
-    """
+    """Compare all counts of a run's stages; return the number of comparisons per stage."""
     run = read_report(output / "report.json", _REMEDY)["stages"]
     stages = {name: read_report(output / name / "report.json", _REMEDY) for name in all_stages() if name in run}
     compared = dict.fromkeys(stages, 0)

@@ -17,10 +17,7 @@ from clozeline.seeding import mix
 from clozeline.tools.shards.validation.invariants import BASE_COLUMNS, check_rows
 from clozeline.tools.shards.validation.located_rows import LocatedRows
 
-_CODES: Final = {
-    "language": ("tokens_by_language", "languages"),
-    "source_group": ("tokens_by_source", "source_groups"),
-}
+_CODES: Final = {"language": ("tokens_by_language", "languages"), "source_group": ("tokens_by_source", "source_groups")}
 """Manifest fields for each column of codes: the totals by code, and the names of the codes."""
 
 
@@ -44,9 +41,6 @@ def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] |
     Args:
         shards: the set.
         also: a further check, called with each block and its shard number.
-
-    Raises:
-        IntegrityError: the first mismatch, with file, block and row.
     """
     base = BASE_COLUMNS[shards.manifest.kind]
     if base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
@@ -71,6 +65,7 @@ def _check_order(block: LocatedRows, findings: Findings, shard: int) -> None:
     """Require that the rows of a shard are sorted by the hash of their uid, without duplicates."""
     if "uid" not in block.rows.fixed:
         return
+    # the hash of each uid must not be below the previous one, also across blocks of a shard
     keys = mix(block.rows.fixed["uid"].astype(np.uint64))
     before = np.concatenate(([findings.last if findings.shard == shard else np.uint64(0)], keys[:-1]))
     if (keys < before).any():

@@ -67,6 +67,7 @@ def _documents_before(folder: Path) -> Iterator[Document]:
 def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mapping[str, int]) -> Recounted:
     """Yield the documents that share a band key, counted over all documents at once; their keys are kept in memory."""
     rejects = (row for file in sorted((folder / "rejects").glob("*.arrow")) for row in read_rejects(file))
+    # texts that exact dedup has kept
     copies = {row.uid for row in rejects if row.reason == "exact_duplicate"}
     minhash = MinHash(**{name: options[name] for name in ("ngram", "bands", "rows", "seed")})
     texts = (
@@ -74,6 +75,7 @@ def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mappin
         for document in _documents_before(folder)
         if document.uid not in copies
     )
+    # band keys [documents, bands], and how many documents share each
     keys = np.array([minhash.band_keys(minhash.signature(text)) for text in texts])
     _, key_index, holders = np.unique(keys, return_inverse=True, return_counts=True)
     shared = (holders[key_index] > 1).reshape(keys.shape)
@@ -92,6 +94,7 @@ def _recount_sample(folder: Path, config: Mapping[str, Any], counts: Mapping[str
             sizes[document.uid] = len(document.text.encode()) + len((document.target_text or "").encode())
             other = "" if document.target_text is None else f"-{document.target_language or 'und'}"
             languages[document.uid] = document.language + other
+    # bytes per language of the training documents
     available = Counter[str]()
     for uid, size in sizes.items():
         available[languages[uid]] += size

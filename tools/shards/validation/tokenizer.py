@@ -23,10 +23,6 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     Args:
         shards: the set.
         folder: see `tokenizer_folder`; default: the one found above the set.
-
-    Raises:
-        ConfigurationError: the named folder has no tokenizer, or not the one of the set.
-        IntegrityError: a tokenizer file is damaged, or the manifest contradicts it.
     """
     facts = shards.manifest.tokenizer
     try:

@@ -78,15 +78,13 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
         timeout: seconds to connect, and again for the entire exchange.
         page_bytes: maximum body size; a longer body is cut and marked.
         types: media types whose body is read; of others, only the headers.
-
-    Raises:
-        FetchFailedError: no connection, timeout, or an answer that is not complete HTTP.
     """
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
     late = threading.Event()
     try:
+        # the time limit covers request, headers and body
         connection.connect()
         with _time_limit(connection.sock, timeout, late):
             address = str(connection.sock.getpeername()[0])

@@ -31,6 +31,7 @@ def normalize_url(url: str, base: str = "") -> str | None:
         host = f"[{host}]"
     if port is not None and port != _PORTS[scheme]:
         host = f"{host}:{port}"
+    # resolve dots, then quote other scripts
     path = parts.path or "/"
     if "/." in path:  # urljoin does not resolve dots in absolute URLs
         path = urllib.parse.urlsplit(urllib.parse.urljoin("http://site/", "./" + path.lstrip("/"))).path

@@ -19,6 +19,7 @@ from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
