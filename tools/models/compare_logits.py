@@ -104,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--theirs", action="store_true", help="run folders for transformers by transformers")
     parser.add_argument("--text", action="append", default=[], help="also compare on a text; may be repeated")
     parser.add_argument("--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)")
+    parser.add_argument("--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of the random ids (%(default)s)")
     parser.add_argument(
         "--close", type=float, default=1e-4, metavar="X", help="largest difference allowed (%(default)s)"
     )

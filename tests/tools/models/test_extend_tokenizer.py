@@ -105,12 +105,12 @@ def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: p
     ("kind", "words", "message"),
     [
         ("byte_bpe", ["pieces=0"], "pieces"),
-        ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbours 1000 times"),
+        ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbors 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
         (
             "character",
             [],
-            "the kind character takes no pieces, only byte_bpe, tokenizer_json, wordpiece",
+            "tokenizer type character takes no pieces, only byte_bpe, tokenizer_json, wordpiece",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_stop_string_ends_the_text_before_it(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["the", "samples=2"], 64, "greedy continuations are all alike"),
+        (["the", "samples=2"], 64, "greedy continuations are all the same"),
         (["the", "top_k=3"], 64, "top_k: mode greedy does not read it; set mode=sample"),
         (["the", "width=3"], 64, "width: mode greedy does not read it; set mode=beam"),
         (["the", "mode=beam", "samples=5"], 64, "a beam of width 4 has as many continuations, got 5"),

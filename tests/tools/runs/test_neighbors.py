@@ -35,7 +35,7 @@ def test_neighbours_are_those_of_other_texts_by_cosine() -> None:
     assert found[0] == {"row": 1, "uid": "b", "position": 1, "text": "play", "cosine": pytest.approx(cosines[0])}
     assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, same=True))] == [1, 5, 6]
     assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, top=2))] == [1, 4]
-    with pytest.raises(ConfigurationError, match="query: expected the number of a row below 7, got 7"):
+    with pytest.raises(ConfigurationError, match="query: expected a row index below 7, got 7"):
         find_neighbors(features(), NeighborOptions(query=7))
 
 

@@ -108,7 +108,7 @@ def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={folder / 'dev.tsv'}"]
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),
-        (["shots=30", f"train={folder / 'train.tsv'}"], "with more labelled rows than that, got 19"),
+        (["shots=30", f"train={folder / 'train.tsv'}"], "with more labeled rows than that, got 19"),
         (["window=65"], "window=65: the position table has room for 64 tokens"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
         (["skore=sum"], "score"),

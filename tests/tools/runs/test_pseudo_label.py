@@ -58,7 +58,7 @@ def test_sure_labels_are_those_of_the_model(run: Path, tmp_path: Path, capsys: p
     assert facts["skipped"] == {"empty_text": 1, "fields": 1, "below_threshold": 40 - len(sure)}
     assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
     assert facts["output"] == {"pseudo.tsv": file_hash(output)}
-    assert f"{len(sure)} rows of 42 labelled" in capsys.readouterr().out
+    assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
 
 
 def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
     assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
     (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')
     assert main(["--run", str(run), "--step", "1"]) == 0
-    assert f"note: {run}/metrics.jsonl: 2 damaged lines are left out" in capsys.readouterr().err
+    assert f"note: {run}/metrics.jsonl: 2 damaged lines are skipped" in capsys.readouterr().err
 
 
 def test_a_run_whose_data_moved_says_how_to_name_it(tmp_path, capsys):
@@ -234,7 +234,7 @@ def test_samples_before_corruption_can_be_explained(shard_sets, capsys):
         (["--step", "1"], "expected a MANIFEST or --run DIR"),
         (["SET", "--run", "RUN", "--step", "1"], "expected a MANIFEST or --run DIR"),
         (["--run", "SET", "--step", "1"], "expected a run directory with config.yaml"),
-        (["--run", "SET", "--seed", "1", "--step", "1"], "--seed: the run's own value is taken"),
+        (["--run", "SET", "--seed", "1", "--step", "1"], "--seed: the run's own value is used"),
     ],
 )
 def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):

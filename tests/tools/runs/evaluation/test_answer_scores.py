@@ -134,7 +134,7 @@ def test_answers_begin_where_they_have_most_context(tmp_path: Path) -> None:
         assert first in owned
         assert (score == 18.0) == (edges[row] in owned)
     scores[0, 3] = torch.nan
-    with pytest.raises(IntegrityError, match="no finite numbers"):
+    with pytest.raises(IntegrityError, match="are not finite"):
         read_spans(scores, batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)}, rows)
 
 

@@ -89,7 +89,7 @@ def test_what_has_no_perplexity_is_refused(
         ((texts, 8, 9), "stride: expected at most the window 8, got 9"),
         (
             (example_sets(shard_sets)["masked_lm"][0], None, None),
-            "perplexity needs rows as they are, got those of mask",
+            "perplexity needs uncorrupted rows, got those of mask",
         ),
     ):
         with pytest.raises(ConfigurationError, match=message):

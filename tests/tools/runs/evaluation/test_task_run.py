@@ -44,7 +44,7 @@ def test_a_split_that_is_not_there(tuned: Path) -> None:
 def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
     run = shutil.copytree(tuned, tmp_path / "run")
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "moved")
-    opened = open_task_run(run, "dev", given=SetPaths(shards=sets / "train"))
+    opened = open_task_run(run, "dev", set_paths=SetPaths(shards=sets / "train"))
     assert (opened.shards.path.parent, opened.train.path.parent) == (sets / "dev", sets / "train")
     config = run / "config.yaml"
     text = config.read_text(encoding="utf-8").replace(str(tuned.parent / "out"), str(tmp_path / "gone"))

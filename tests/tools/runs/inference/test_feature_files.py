@@ -94,7 +94,7 @@ def test_batches_change_the_rounding_alone(
     encoder: tuple[Path, TrainedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(encoder, tmp_path / "whole", pool="token", layer="1")
-    monkeypatch.setattr(clozeline.tools.runs.inference.feature_files, "_TOGETHER", 1)
+    monkeypatch.setattr(clozeline.tools.runs.inference.feature_files, "_BATCH", 1)
     single = written(encoder, tmp_path / "single", pool="token", layer="1")
     assert (whole.uids, whole.positions, whole.texts) == (single.uids, single.positions, single.texts)
     assert np.abs(whole.vectors - single.vectors).max() < 1e-5
@@ -111,7 +111,7 @@ def test_batches_change_the_rounding_alone(
     ("changes", "message"),
     [
         ({"layer": "9"}, "layer=9: expected"),
-        ({"max_length": 2}, "max_length: expected room beside the special tokens, got 2"),
+        ({"max_length": 2}, "max_length: expected room for more than special tokens, got 2"),
     ],
     ids=["layer", "length"],
 )
@@ -139,7 +139,9 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
 
 
 def test_damaged_files(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"found no features\.json: give an output of tools"):
+    with pytest.raises(
+        ConfigurationError, match=r"found no features\.json: give an output of clozeline extract-features"
+    ):
         open_features(tmp_path)
     written(encoder, tmp_path)
     manifest, file = tmp_path / "features.json", tmp_path / "features.arrow"

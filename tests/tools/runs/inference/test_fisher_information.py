@@ -89,7 +89,7 @@ def test_only_one_head_with_a_distribution_is_drawn_from() -> None:
     require_drawable_labels({"masked_lm": head})
     with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
         require_drawable_labels({"a": head, "b": head})
-    with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be drawn"):
+    with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
         require_drawable_labels({"token": nn.Linear(1, 1)})  # type: ignore[dict-item]
 
 

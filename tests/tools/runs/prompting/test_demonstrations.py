@@ -60,6 +60,6 @@ def test_random_ones_are_drawn_evenly() -> None:
 def test_equal_rows_are_one_and_too_few_are_refused() -> None:
     twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
     assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {"a", "b"}
-    with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labelled rows"):
+    with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):
         Demonstrations(twice, 3, "random", 0)
     assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []

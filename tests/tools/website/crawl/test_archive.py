@@ -101,7 +101,7 @@ def test_other_settings_do_not_mix(tmp_path: Path) -> None:
     site = Site({})
     with Archive(tmp_path / "x.warc.gz", settings(site, pages=5).recorded()):
         pass
-    with pytest.raises(ConfigurationError, match="begun with pages = 5, now 6"):
+    with pytest.raises(ConfigurationError, match="started with pages = 5, now 6"):
         Archive(tmp_path / "x.warc.gz", settings(site, pages=6).recorded())
 
 
