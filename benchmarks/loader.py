@@ -25,7 +25,7 @@ from benchmarks.peers import loaders
 from benchmarks.peers.clozeline import Ours, OursZstd
 from benchmarks.peers.measure import RESUMED_AT, measure
 from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
-from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths, packed_lengths, token_rows
+from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths, draw_packed_lengths, token_rows
 
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours,
@@ -66,7 +66,7 @@ def write_samples(root: Path, samples: int, *, documents: bool) -> None:
     """Write what every case gets: ids padded to 512, their lengths, and their checksums."""
     from benchmarks.filters import natural_texts
 
-    lengths = document_lengths(samples, natural_texts()) if documents else packed_lengths(samples)
+    lengths = document_lengths(samples, natural_texts()) if documents else draw_packed_lengths(samples)
     ids = token_rows(lengths)
     np.save(root / "ids.npy", ids)
     np.save(root / "lengths.npy", lengths)

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.harness import Claim, finish, parser
 
 from benchmarks.peers.clozeline import write_set
-from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
+from benchmarks.peers.workload import BATCH, draw_packed_lengths, token_rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.stream.stream import Stream
 
@@ -51,7 +51,7 @@ def main() -> int:
     """Measure with 2, 4 and 8 threads; the exit code is 1 if one of them stays below its share."""
     options = parser(__doc__, samples=122_880).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder, lengths = Path(temporary) / "set", packed_lengths(options.samples)
+        folder, lengths = Path(temporary) / "set", draw_packed_lengths(options.samples)
         write_set(Path(temporary), folder, token_rows(lengths), lengths, "none")
         shards = open_shards(folder)
         claims = [measure(shards, threads) for threads in (2, 4, 8)]

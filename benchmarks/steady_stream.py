@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from benchmarks.peers.clozeline import LANES, write_set
-from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
+from benchmarks.peers.workload import BATCH, draw_packed_lengths, token_rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream.stream import Stream
 
@@ -83,7 +83,7 @@ def main() -> int:
     """Write a set, stream it, print the table; the exit code is 1 if a limit is exceeded."""
     options = parser(__doc__, samples=100_000, blocks=10_000).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        lengths = packed_lengths(options.samples)
+        lengths = draw_packed_lengths(options.samples)
         write_set(Path(temporary), Path(temporary) / "set", token_rows(lengths), lengths, "none")
         claims = measure(Path(temporary) / "set", options.blocks)
     return finish(claims, options.json)

@@ -16,7 +16,7 @@ import pytest
 
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.startup.run_directory import read_config
@@ -69,7 +69,7 @@ def test_examples_are_restored_as_they_were(label: str) -> None:
     shards = opened(label)
     vocabulary = Vocabulary.load(EARLIER / "sets" / "train_tokenizer" / "tokenizer" / "vocabulary.json")
     assert shards.manifest.objective is not None
-    objective = stored_objective(shards.manifest.objective, vocabulary)
+    objective = rebuild_objective(shards.manifest.objective, vocabulary)
     rows = (row for block in range(len(shards.index)) for row in shards.read_block(block))
     restored = (objective.uncorrupt(row).astype(np.uint32).tobytes() for row in rows)
     assert sha256(restored) == EXPECTED["sets"][label]["restored"]

@@ -51,7 +51,7 @@ def positive(text: str) -> int:
     return number
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Return a number with its noun: `1 row`, `2 rows`, `1,000 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -54,24 +54,24 @@ def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], worke
     torch.set_num_threads(1)
     start = time.perf_counter()
     case.load()
-    found = {"import": time.perf_counter() - start}
+    figures = {"import": time.perf_counter() - start}
     imported, start = _resident_mib(), time.perf_counter()
     loader = case(folder, None, workers)
     batches = iter(loader)
     first = next(batches)
-    found["first"] = time.perf_counter() - start
+    figures["first"] = time.perf_counter() - start
     if workers:
         del batches
         return _measure_throughput(loader)
     epoch = _read_epoch(loader, chain([first], batches), expected)
-    found |= _count_samples("epoch", epoch.batches, len(expected))
-    found |= _measure_throughput(loader)
-    found |= {"rss": _resident_mib(), "rss_beyond_imports": _resident_mib() - imported}
+    figures |= _count_samples("epoch", epoch.batches, len(expected))
+    figures |= _measure_throughput(loader)
+    figures |= {"rss": _resident_mib(), "rss_beyond_imports": _resident_mib() - imported}
     del loader, batches
-    found |= _resume(case, folder, epoch, len(expected))
+    figures |= _resume(case, folder, epoch, len(expected))
     if issubclass(case, Ours):
-        found |= read_elastically(folder / case.codec, epoch.batches)
-    return found
+        figures |= read_elastically(folder / case.codec, epoch.batches)
+    return figures
 
 
 def _read_epoch(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Epoch:
@@ -109,21 +109,21 @@ def _measure_throughput(loader: Loader) -> dict[str, float]:
 
 def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
     """Resume a new object from each state and measure its first batch; at 50 %, read the rest of the epoch."""
-    found: dict[str, float] = {"identical": 1.0}
+    figures: dict[str, float] = {"identical": 1.0}
     for percent, (done, text) in epoch.states.items():
         start = time.perf_counter()
         batches = iter(case(folder, json.loads(text)))
         follow = [sample_indices(batch) for batch in islice(batches, 1)]  # none, if the rest is lost
-        found[f"resume_{percent}"] = time.perf_counter() - start
+        figures[f"resume_{percent}"] = time.perf_counter() - start
         if percent == 50:
             follow += [sample_indices(batch) for batch in batches]
-            found |= _count_samples("resumed", epoch.batches[:done] + follow, samples)
-            found |= {"state_bytes": float(len(text))}
+            figures |= _count_samples("resumed", epoch.batches[:done] + follow, samples)
+            figures |= {"state_bytes": float(len(text))}
         del batches
         rest = epoch.batches[done:] if percent == 50 else epoch.batches[done : done + 1]
         same = len(rest) == len(follow) and all(map(np.array_equal, rest, follow))
-        found["identical"] = min(found["identical"], float(same))
-    return found
+        figures["identical"] = min(figures["identical"], float(same))
+    return figures
 
 
 def _count_samples(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[str, float]:

@@ -37,7 +37,7 @@ _TIMES: Final = (
 )
 
 
-def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
+def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
     """Compare with each peer: CPU time and samples per second of the best windows, and the ratios of the means.
 
     A target of 0 always holds. numpy's gather is the upper bound for any loader: at most 1.3 times its CPU time, at
@@ -45,9 +45,9 @@ def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
     """
     rows = []
     for case, peer, target in (*_TIMES, (MAIN, _LIMIT, None)):
-        if case not in found or peer not in found:
+        if case not in figures or peer not in figures:
             continue
-        ours, theirs = found[case], found[peer]
+        ours, theirs = figures[case], figures[peer]
         cpu_target, wall_target = (1 / 1.3, 0.6) if target is None else (target, target)
         cpu = Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, cpu_target)
         wall = Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True)
@@ -55,14 +55,14 @@ def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
     return rows
 
 
-def requirements(found: Figures) -> list[Claim]:
+def requirements(figures: Figures) -> list[Claim]:
     """Return our own limits: CPU time, first batch, resume, state, and every sample exactly once."""
-    own = found[MAIN]
-    streams = {name: found[name] for name in _STREAMS if name in found}
+    own = figures[MAIN]
+    streams = {name: figures[name] for name in _STREAMS if name in figures}
     resume = max(own[f"resume_{percent}"] for percent in RESUMED_AT)
     claims = [
         Claim(MAIN, "CPU us/sample", own["least_cpu"], GUARD_US),
-        Claim(ZSTD, "CPU us/sample", found[ZSTD]["least_cpu"], GUARD_US),
+        Claim(ZSTD, "CPU us/sample", figures[ZSTD]["least_cpu"], GUARD_US),
         Claim(MAIN, "s to first batch", own["first"], 0.1),
         Claim(MAIN, "s to resume, longest", resume, own["first"] + 0.02, "its first batch + 0.02 s"),
         Claim(MAIN, "bytes of state", own["state_bytes"], 300.0),
@@ -71,10 +71,12 @@ def requirements(found: Figures) -> list[Claim]:
         fastest = min(streams, key=lambda name: streams[name]["first"])
         claims.append(Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest))
     for peer, target in (("webdataset, per-sample tar", 100.0), ("litdata", 1.0)):
-        if peer in found:
-            claims.append(Claim(MAIN, "s to resume at 50 %", own["resume_50"], found[peer]["resume_50"], peer, target))
+        if peer in figures:
+            claims.append(
+                Claim(MAIN, "s to resume at 50 %", own["resume_50"], figures[peer]["resume_50"], peer, target)
+            )
     for case in (MAIN, ZSTD):
-        facts = found[case]
+        facts = figures[case]
         parts = ("epoch", "resumed", "elastic")
         lost = sum(facts[f"{part}_{what}"] for part in parts for what in ("repeated", "missing"))
         claims.append(Claim(case, "samples repeated or missing", lost, 0.0))

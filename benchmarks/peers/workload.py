@@ -67,7 +67,7 @@ def token_rows(lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
     return ids
 
 
-def packed_lengths(samples: int) -> NDArray[np.int64]:
+def draw_packed_lengths(samples: int) -> NDArray[np.int64]:
     """Return 512 for each sample except every 2,599th, which is shorter."""
     lengths = np.full(samples, LENGTH)
     ends = lengths[_ROWS_PER_SHORT_ROW - 1 :: _ROWS_PER_SHORT_ROW]

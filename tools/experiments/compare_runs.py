@@ -23,7 +23,7 @@ from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import grid, page, section, table, write_page
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
-from clozeline.tools.command import Arguments, counted, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.command import Terminal
 from clozeline.tools.shards.viewer.rendering import print_view
 from clozeline.train.configuration.config import flatten
@@ -120,7 +120,7 @@ def _warn_about_missing_records(run: Path) -> None:
         if not path.is_file() or not path.stat().st_size:
             sys.stderr.write(f"note: {path} is missing or empty: no {what}\n")
         elif lost := unreadable_lines(path):
-            sys.stderr.write(f"note: {path}: {counted(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
+            sys.stderr.write(f"note: {path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
             return
         shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in rows)) for title, rows in sheets)
-        print_view(View(f"{counted(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())
+        print_view(View(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())
         if options.html is not None:
             print(f"page: {options.html}")
 

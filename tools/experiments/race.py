@@ -33,7 +33,7 @@ from clozeline.tools.experiments.multirun.race_rules import (
     HELDOUT,
     Entry,
     Race,
-    changed_sets,
+    find_changed_sets,
     half_path,
     load_race,
     training_of,
@@ -59,7 +59,7 @@ def _make_sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
     run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     sets = output / "sets"
     split_heldout(sets / race.heldout, sets / half_path(""))
-    return changed_sets(race, sets)
+    return find_changed_sets(race, sets)
 
 
 def _trainings(

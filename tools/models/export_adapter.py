@@ -45,7 +45,7 @@ def _export(options: argparse.Namespace) -> None:
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors)
-    keys = _changed_keys(export.headed, key_map.write_config(config, base.checkpoint.vocab_size, ids))
+    keys = _find_new_keys(export.headed, key_map.write_config(config, base.checkpoint.vocab_size, ids))
     with publish(options.output / "README.md") as temporary:
         temporary.write_text(_model_card(options.output.name, adapted, export, keys), encoding="utf-8")
     config_keys = {**export.config, "base_model_name_or_path": options.base}
@@ -61,7 +61,7 @@ def _export(options: argparse.Namespace) -> None:
         print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
 
 
-def _changed_keys(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+def _find_new_keys(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of config.json that the class with the run's head needs in addition to those of the base."""
     return {
         key: value

@@ -27,7 +27,7 @@ from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import learn_merges
 from clozeline.registry import find, names
-from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.settings import add_settings, settings_of
 
@@ -79,7 +79,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     tokens = [sum(len(cut(word)) * count for word, count in splittable.items()) for cut in both]
     shown = " ".join(tokenizer.join_pieces(*pair) for pair in merges[:_SHOWN])
     return (
-        f"{options.output}: {counted(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
+        f"{options.output}: {plural(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
         f"{tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
     )
 

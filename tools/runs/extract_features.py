@@ -20,7 +20,7 @@ from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
 from clozeline.tools.runs.inference.trained_model import load_trained
@@ -67,7 +67,7 @@ def extract(run: Path, options: ExtractOptions) -> str:
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)
-    rows, text_count = counted(manifest["rows"], "vector"), counted(manifest["texts"], "text")
+    rows, text_count = plural(manifest["rows"], "vector"), plural(manifest["texts"], "text")
     return (
         f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer {options.layer}, pool "
         f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} without a token"

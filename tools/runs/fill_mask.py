@@ -57,7 +57,7 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
     return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]
 
 
-def hidden_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
+def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
     """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
 
     The rows are spread evenly over a set of masked examples.
@@ -93,7 +93,7 @@ def _is_word(piece: str) -> bool:
     return len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
 
 
-def masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
+def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
     """Return the token row of a sentence with one `<mask>`, and its position; the mask includes the space before."""
     before, mask, after = text.partition("<mask>")
     if not mask or "<mask>" in after:
@@ -139,9 +139,9 @@ def _fill(options: argparse.Namespace) -> None:
     if "masked_lm" not in trained.model.heads:
         raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
     for text in options.text:
-        _show(console, trained, *masked_text(trained, text), options.top, answer=False)
+        _show(console, trained, *encode_masked_text(trained, text), options.top, answer=False)
     if options.heldout:
-        for ids, position in hidden_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
+        for ids, position in iterate_masked_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
             _show(console, trained, ids, position, options.top, answer=True)
 
 

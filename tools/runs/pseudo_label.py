@@ -23,7 +23,7 @@ from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish, publish_json
-from clozeline.tools.command import IntermixedArguments, counted, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import LabeledByModel, label_texts, read_texts, task_reader
 from clozeline.tools.runs.evaluation.task_run import open_task_run
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
         sys.stdout.write(
-            f"{chosen_options.output}: {counted(sum(facts['labelled'].values()), 'row')} of {facts['rows_in']:,} "
+            f"{chosen_options.output}: {plural(sum(facts['labelled'].values()), 'row')} of {facts['rows_in']:,} "
             f"labeled ({per_label}); not written: {skipped}\n"
         )
 

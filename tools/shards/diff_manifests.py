@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from clozeline.command import Terminal
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.command import Arguments, counted, natural, run_tool, some_path
+from clozeline.tools.command import Arguments, natural, plural, run_tool, some_path
 from clozeline.tools.shard_folder import local_folder
 from clozeline.tools.shards.viewer.rendering import print_view
 
@@ -112,7 +112,7 @@ def _view(left: Manifest, right: Manifest, differences_found: Sequence[Differenc
         rows += in_list[:limit]
         if len(in_list) > limit:
             rows.append(Difference(f"{root}: {len(in_list) - limit:,} more", "", ""))
-    title = f"{left.name} · {right.name}: {counted(len(differences_found), 'difference')}"
+    title = f"{left.name} · {right.name}: {plural(len(differences_found), 'difference')}"
     return View(title, (Sheet("differences", ("field", "first", "second"), tuple(tuple(row) for row in rows)),))
 
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if differences_found:
             print_view(_view(left, right, differences_found, options.most), Terminal())
         if not different:
-            rows, shards = counted(left.totals.samples, "row"), counted(left.totals.shards, "shard")
+            rows, shards = plural(left.totals.samples, "row"), plural(left.totals.shards, "shard")
             print(f"equal: {left.name}, {rows} in {shards}")
         print(_verdict(left, right))
         return int(different)

@@ -29,7 +29,7 @@ from clozeline.tools.shards.provenance.row_origins import (
     describe_origin,
     documents_of,
     partners_of,
-    stored_at,
+    storage_location,
 )
 from clozeline.tools.shards.provenance.row_search import PAIR_LABEL
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
@@ -69,7 +69,7 @@ def explain(
             facts: dict[str, Any] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
-                facts |= stored_at(shards, *visit.stored)
+                facts |= storage_location(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})

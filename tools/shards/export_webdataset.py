@@ -23,7 +23,7 @@ from clozeline.errors import IntegrityError
 from clozeline.files import publish_json
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, open_shards
-from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shard_folder import new_files
 from clozeline.tools.shards.provenance.row_search import readable_blocks
 
@@ -126,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         quarantined = (
             f"; {content['rows_in_quarantine']:,} in quarantine dropped" if content["rows_in_quarantine"] else ""
         )
-        files = counted(len(content["files"]), "tar")
-        print(f"{options.output}: {counted(content['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
+        files = plural(len(content["files"]), "tar")
+        print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
 
     return run_tool(parser, arguments, action)
 

@@ -23,7 +23,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
-from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.rendering import print_view, view_page
 from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
@@ -81,7 +81,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        objective = stored_objective(facts, pieces.vocabulary)
+        objective = rebuild_objective(facts, pieces.vocabulary)
         if not objective.invertible:
             return []
         return [pieces.passage("restored by the objective", objective.uncorrupt(row))]

@@ -19,7 +19,7 @@ from clozeline.files import publish
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from clozeline.pipeline.shards.layout import shard_name
-from clozeline.tools.command import Arguments, counted, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.provenance.row_search import blocks_of
@@ -174,9 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         new = merge(options.manifests, options.output, options.name, copy=options.copy)
         totals = new.totals
         print(
-            f"{options.output}: {new.name}: {counted(totals.samples, 'row')}, {counted(totals.tokens, 'token')} in "
-            f"{counted(totals.blocks, 'block')} of {counted(totals.shards, 'shard')}, {totals.bytes:,} bytes, "
-            f"from {counted(len(options.manifests), 'set')}"
+            f"{options.output}: {new.name}: {plural(totals.samples, 'row')}, {plural(totals.tokens, 'token')} in "
+            f"{plural(totals.blocks, 'block')} of {plural(totals.shards, 'shard')}, {totals.bytes:,} bytes, "
+            f"from {plural(len(options.manifests), 'set')}"
         )
 
     return run_tool(parser, arguments, action)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
-from clozeline.tools.command import Arguments, counted, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.tools.shard_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before, new = put_in_quarantine(options.manifest)
         for entry in new:
             print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
-        print(f"{options.manifest}: {counted(len(new), 'block')} put in quarantine, {len(before):,} were there before")
+        print(f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before")
 
     return run_tool(parser, arguments, action)
 

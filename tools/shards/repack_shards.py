@@ -19,7 +19,7 @@ import pyarrow as pa
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
-from clozeline.tools.command import Arguments, counted, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
@@ -61,7 +61,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
     old, metadata = source.manifest, _schema_metadata(source)
     if source.quarantined and form.block_rows != old.block_rows:
         raise ConfigurationError(
-            f"--block-rows {form.block_rows}: {source.path} has {counted(len(source.quarantined), 'block')} in "
+            f"--block-rows {form.block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
     new_names = {
@@ -113,8 +113,8 @@ def _summary(old: Manifest, new: Manifest, output: Path) -> str:
         f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
     )  # fmt: skip
     return (
-        f"{output}: {counted(new.totals.samples, 'row')} in {counted(new.totals.blocks, 'block')} of "
-        f"{counted(new.totals.shards, 'shard')}, "
+        f"{output}: {plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of "
+        f"{plural(new.totals.shards, 'shard')}, "
         f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec}); {same}"
     )
 

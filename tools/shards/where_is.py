@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import IntermixedArguments, counted, natural, positive, run_tool
+from clozeline.tools.command import IntermixedArguments, natural, plural, positive, run_tool
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance.document_table import documents_at, find_documents
-from clozeline.tools.shards.provenance.row_origins import describe_origin, stored_at
+from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
 from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
 from clozeline.train.data.stream.reading_order import Visit
 
@@ -82,7 +82,7 @@ def _describe_visit(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
         "sample": f"{row.uid:016x}",
         "variant": _variant_in(feed, FoundRow(visit.source, row), visit.epoch),
         "set": shards.manifest.name,
-        **stored_at(shards, row.block, row.row),
+        **storage_location(shards, row.block, row.row),
         "epoch": visit.epoch,
         "lane": visit.lane,
         "samples": (samples := feed.batch_start(visit)),
@@ -117,7 +117,7 @@ def _summarize(
         text: sum(reading.get("state") == state for reading in readings) for state, text in STATES.items() if text
     }
     states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
-    yield f"{counted(samples, 'sample')}, {counted(len(readings), 'reading')}{': ' if states else ''}{states}"
+    yield f"{plural(samples, 'sample')}, {plural(len(readings), 'reading')}{': ' if states else ''}{states}"
     if undecided:
         yield f"not among them: {undecided}"
 
@@ -136,7 +136,7 @@ def _parse_uid(text: str) -> int | bytes:
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
 
-def _requested_epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
+def _select_epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
     """Return the epochs to search in each set; default: those that the run starts, at least one."""
     if options.epochs is None and feed.steps is not None:
         started = [feed.epochs(source, feed.samples(feed.steps + 1)) for source in range(len(feed.sets))]
@@ -144,7 +144,7 @@ def _requested_epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
     return [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
 
 
-def _requested_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
+def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
     """Return the requested documents by uid, with their lines in the tables of `encode`, if any."""
     documents: dict[bytes, dict[str, Any] | None] = {}
     for shards in feed.sets:
@@ -173,7 +173,7 @@ def _not_found_error(
         )
         return ConfigurationError(f"{request}: {what} is read {where}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
-    not_searched = f"; {counted(quarantined, 'block')} in quarantine not searched" if quarantined else ""
+    not_searched = f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
     if isinstance(options.uid, int):
         return ConfigurationError(f"{request}: no such sample in {_set_paths(feed)}{not_searched}")
     return ConfigurationError(
@@ -200,8 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         # find the rows, then every reading of them
         feed = open_feed(options)
-        epochs = _requested_epochs(options, feed)
-        documents = {} if isinstance(options.uid, int) else _requested_documents(options, feed)
+        epochs = _select_epochs(options, feed)
+        documents = {} if isinstance(options.uid, int) else _look_up_documents(options, feed)
         rows, undecided = document_rows(feed, list(documents)) if documents else (sample_rows(feed, options.uid), "")
         readings = visits(feed, rows, epochs, options.variant)
         if not readings:

@@ -25,7 +25,7 @@ def crawl_to_file(settings: CrawlSettings, output: Path, report: Callable[[str],
     """Run or resume a crawl into `output`; return None if the finished file exists already."""
     if not output.name.endswith(".warc.gz"):
         raise ConfigurationError(f"--output: expected a name ending in .warc.gz, got {output}")
-    recorded = settings.recorded()
+    recorded = settings.identity()
     if output.exists():
         if archive_settings(output) != recorded:
             raise ConfigurationError(f"{output}: holds a crawl with other settings; choose another --output")

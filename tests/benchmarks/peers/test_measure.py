@@ -20,7 +20,7 @@ from benchmarks.peers.workload import (
     Loader,
     checksums,
     document_lengths,
-    packed_lengths,
+    draw_packed_lengths,
     pad_rows,
     sample_indices,
     token_rows,
@@ -72,7 +72,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> np.ndarray[Any, Any]:
     monkeypatch.setattr(measuring, "_WINDOWS", 1)
     monkeypatch.setattr(measuring, "WINDOW", 5)
     monkeypatch.setattr(measuring, "OUR_WINDOW", 5)
-    return packed_lengths(_SAMPLES)
+    return draw_packed_lengths(_SAMPLES)
 
 
 def found(case: type[Loader], folder: Path, lengths: Any) -> dict[str, float]:
@@ -107,7 +107,7 @@ def test_a_right_loader(case: type[Loader], documents: bool, tmp_path: Path, len
 
 
 def test_packed_samples_are_full_but_for_their_share() -> None:
-    lengths = packed_lengths(38_985)
+    lengths = draw_packed_lengths(38_985)
     assert (lengths < LENGTH).sum() == 15
     assert lengths.min() >= 2
 
@@ -128,7 +128,7 @@ def test_pads_come_after_the_ids() -> None:
 
 
 def test_lanes_are_the_trainers_default(tmp_path: Path) -> None:
-    lengths = packed_lengths(_SAMPLES)
+    lengths = draw_packed_lengths(_SAMPLES)
     Ours.write(tmp_path, token_rows(lengths), lengths)
     assert Ours(tmp_path, None).stream.lanes == LANES == default_lanes(BATCH)
 

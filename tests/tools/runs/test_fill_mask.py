@@ -14,7 +14,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.fill_mask import guesses, hidden_words, masked_text
+from clozeline.tools.runs.fill_mask import encode_masked_text, guesses, iterate_masked_words
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
@@ -38,7 +38,9 @@ def trained(shard_sets: Path) -> TrainedModel:
 def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel, shard_sets: Path) -> None:
     mask = trained.tokenizer.vocabulary.specials["mask"]
     found = list(
-        hidden_words(trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4)
+        iterate_masked_words(
+            trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4
+        )
     )
     assert 1 <= len(found) <= 4
     for ids, position in found:
@@ -67,7 +69,7 @@ def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
 
 
 def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
-    ids, position = masked_text(trained, "the <mask> page")
+    ids, position = encode_masked_text(trained, "the <mask> page")
     special = trained.tokenizer.vocabulary.specials
     assert (ids[0], ids[position], ids[-1]) == (special["cls"], special["mask"], special["sep"])
     assert trained.tokenizer.decode_part(ids[1:position].tolist()) == "the"
@@ -80,4 +82,4 @@ def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
 )
 def test_a_sentence_that_does_not_fit_is_refused(trained: TrainedModel, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        masked_text(trained, text)
+        encode_masked_text(trained, text)

@@ -110,7 +110,7 @@ def difference_of(
         seed_variances = [(float(np.var(group, ddof=1)) / len(group), len(group) - 1) for group in (first, second)]
     # the wider of both intervals: rows and seeds together, or seeds alone
     difference = float(np.mean(first) - np.mean(second))
-    total, seeds_only = _spread(difference, row_variance + seed_variances), _spread(difference, seed_variances)
+    total, seeds_only = _compute_spread(difference, row_variance + seed_variances), _compute_spread(difference, seed_variances)
     half_width, p = max(total.reach, seeds_only.reach), max(total.p, seeds_only.p)
     return Difference(difference, difference - half_width, difference + half_width, total.error, p, seeds)
 
@@ -123,7 +123,7 @@ class _Spread(NamedTuple):
     p: float
 
 
-def _spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
+def _compute_spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
     """Return the spread of a difference from the parts of its variance, each with its degrees of freedom."""
     variance = sum(part for part, _ in parts)
     if variance == 0:

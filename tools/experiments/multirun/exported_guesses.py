@@ -40,7 +40,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     from transformers import pipeline
     from transformers.utils.logging import disable_progress_bar
 
-    from clozeline.tools.runs.fill_mask import guesses, masked_text
+    from clozeline.tools.runs.fill_mask import guesses, encode_masked_text
     from clozeline.tools.runs.inference.trained_model import load_trained
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -48,7 +48,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     mask = trained.tokenizer.piece(trained.tokenizer.vocabulary.id_of("mask", "fill-mask"))
     largest = 0.0
     for text in texts:
-        ours = guesses(trained, *masked_text(trained, text), 5)
+        ours = guesses(trained, *encode_masked_text(trained, text), 5)
         theirs = fill(text.replace("<mask>", mask), top_k=5)
         print(f"{text}\n    ours:         {_format_guesses((guess.text, guess.probability) for guess in ours)}")
         print(f"    transformers: {_format_guesses((guess['token_str'], guess['score']) for guess in theirs)}")

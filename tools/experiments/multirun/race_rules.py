@@ -85,7 +85,7 @@ def half_path(half: str) -> str:
     return f"{_HALVES}/{half}"
 
 
-def changed_sets(race: Race, sets: Path) -> dict[str, str]:
+def find_changed_sets(race: Race, sets: Path) -> dict[str, str]:
     """Return the digests of the sets in the pipeline output that differ from those of the records."""
     digests = {name: open_shards(sets / name).digest for name in race.sets}
     return {name: digest for name, digest in digests.items() if digest != race.sets[name]}

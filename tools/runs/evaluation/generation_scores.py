@@ -29,7 +29,7 @@ from clozeline.tools.runs.evaluation.unit_sums import (
     mean_units,
     value_of,
 )
-from clozeline.tools.runs.evaluation.written_answers import has_written_answers, written_scores
+from clozeline.tools.runs.evaluation.written_answers import has_written_answers, score_written_answers
 
 _UnitsOf: TypeAlias = Callable[[Sequence[str], Sequence[Sequence[str]], str], Units]
 """Counts per text, from the texts, the accepted texts and their language."""
@@ -50,13 +50,13 @@ def generate_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[in
             opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
         )
         texts_by_row |= {
-            row: written_text(tokenizer, continuation.ids)
+            row: decode_text(tokenizer, continuation.ids)
             for row, continuation in zip(batch.tolist(), texts, strict=True)
         }
     return texts_by_row
 
 
-def written_text(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
+def decode_text(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
     """Return the text of tokens without special tokens and surrounding white space."""
     return tokenizer.decode([token for token in ids if not tokenizer.vocabulary.special[token]]).strip()
 
@@ -170,7 +170,7 @@ def text_scores(
     golds = [record["targets"] for record in records]
     if has_written_answers(facts):
         most, targets = ([record["targets"][0] for record in side] for side in (train_records, records))
-        return written_scores(facts, most, targets, [predicted[row] for row in range(len(records))])
+        return score_written_answers(facts, most, targets, [predicted[row] for row in range(len(records))])
     counts = Counter(record["targets"][0] for record in train_records)
     most_frequent = min(counts, key=lambda text: (-counts[text], text))
     baselines = {

@@ -19,7 +19,7 @@ def has_written_answers(facts: TaskFacts) -> bool:
     return facts.head == "lm" and any(name in METRICS for name in facts.metrics)
 
 
-def written_scores(
+def score_written_answers(
     facts: TaskFacts, train_targets: Sequence[str], golds: Sequence[str], texts: Sequence[str]
 ) -> Scored:
     """Return the scores of generated texts, and how many name no class or number.

@@ -105,16 +105,17 @@ class TextScorer:
             part = texts[start : start + _TEXTS]
             encoded = self._trained.tokenizer.encode(part)
             kinds = [
-                self._causal(encoded) if kind == "causal" else self._masked(part, encoded, kind) for kind in self._kinds
+                self._score_causal(encoded) if kind == "causal" else self._score_masked(part, encoded, kind)
+                for kind in self._kinds
             ]
             for scores in zip(*kinds, strict=True):
                 yield TextScore(sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1]))
 
-    def _causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
+    def _score_causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
         head = [] if self._first is None else [self._first]
         return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
 
-    def _masked(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
+    def _score_masked(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
         vocabulary = self._trained.tokenizer.vocabulary
         cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
@@ -128,12 +129,12 @@ class TextScorer:
 def ready_scores(objectives: Sequence[ObjectiveFacts]) -> dict[Score, ObjectiveFacts]:
     """Return the types of score that training prepares, preferred first, each with its objective."""
     by_kind = {name: objective for objective in reversed(objectives) for name in prepared_scores(objective)}
-    if "causal" in by_kind and _fused_score(by_kind) is not None:
+    if "causal" in by_kind and _score_to_fuse(by_kind) is not None:
         by_kind["fused"] = by_kind["causal"]
     return {name: by_kind[name] for name in get_args(Score) if name in by_kind}
 
 
-def _fused_score(ready: Collection[Score]) -> Score | None:
+def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     """Return the score to average with the causal one; models that predict at the previous position use mntp."""
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
@@ -151,4 +152,4 @@ def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[T
             f"{', '.join(ready)}"
         )
     first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None
-    return TextScorer(trained, chosen, first, _fused_score(ready) or "pll"), chosen
+    return TextScorer(trained, chosen, first, _score_to_fuse(ready) or "pll"), chosen

@@ -38,7 +38,7 @@ class Answered:
         return int(np.argmax(self.scores))
 
     @property
-    def tied(self) -> bool:
+    def is_tied(self) -> bool:
         """Whether another label has the same score."""
         return self.scores.count(max(self.scores)) > 1
 

@@ -34,7 +34,7 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
         "truncated": 0,
         "dropped_demonstrations": sum(answer.dropped for answer in answered),
         "rows_with_dropped": sum(answer.dropped > 0 for answer in answered),
-        "ties": sum(answer.tied for answer in fitting),
+        "ties": sum(answer.is_tied for answer in fitting),
         "predicted": {label: sum(labels[answer.best] == label for answer in fitting) for label in labels},
         "metrics": metrics_of(truth, predicted, labels),
         "baselines": {

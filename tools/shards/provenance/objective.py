@@ -8,7 +8,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
-def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
+def rebuild_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
     """Return the objective of a manifest; option names of earlier versions are accepted."""
     with former_names():
         return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)

@@ -52,7 +52,7 @@ def describe_origin(document: Mapping[str, Any]) -> str:
     return f": {document['source']}, record at {document.get('source_offset', document.get('offset')):,}{url}"
 
 
-def stored_at(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
+def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
     """Return shard, block in the shard and row in the block, for a block number over all shards."""
     path = shards.manifest.shards[int(shards.index.shard[block])].path
     return {"shard": path, "block": int(shards.index.block[block]), "row": row}

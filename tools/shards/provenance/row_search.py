@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import mix
-from clozeline.tools.command import counted
+from clozeline.tools.command import plural
 from clozeline.tools.shards.provenance.document_table import uid_keys
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 
@@ -57,7 +57,7 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
         matches: list[StoredRow] = []
         for block in blocks:
             rows = shards.read_block(block, columns=("uid", "variant"))
-            matches += _stored_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
+            matches += _iterate_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
         if matches:
             return matches
     return []
@@ -83,7 +83,7 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     if partner_samples is None and grouping is not None and grouping.options.get("partner"):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
     if shards.quarantined:
-        not_found.append(f"rows of {counted(len(shards.quarantined), 'block')} in quarantine")
+        not_found.append(f"rows of {plural(len(shards.quarantined), 'block')} in quarantine")
     matches: list[StoredRow] = []
     for block in readable_blocks(shards):
         rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
@@ -95,7 +95,7 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
             mask |= np.isin(rows.fixed["uid"], partner_samples) & (
                 rows.columns[PAIR_LABEL].values != 0 if PAIR_LABEL in rows.columns else True
             )
-        matches += _stored_rows(block, rows, mask)
+        matches += _iterate_rows(block, rows, mask)
     return matches, ", ".join(not_found)
 
 
@@ -114,7 +114,7 @@ def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]
     return np.concatenate(samples_found)
 
 
-def _stored_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
+def _iterate_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
     for row in np.flatnonzero(mask).tolist():
         yield StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
 
@@ -129,10 +129,10 @@ def _likely_blocks(shards: ShardSet, readable: list[int], uid: int) -> Iterable[
 
 
 def _likely_in(shards: ShardSet, blocks: list[int], uid_hash: int) -> Iterator[int]:
-    def bound(block: int, row: int) -> int:
+    def hash_at(block: int, row: int) -> int:
         return int(mix(shards.read_block(block, columns=("uid",)).fixed["uid"][[row]])[0])
 
-    for block in blocks[bisect_left(blocks, uid_hash, key=lambda block: bound(block, -1)) :]:
-        if bound(block, 0) > uid_hash:
+    for block in blocks[bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1)) :]:
+        if hash_at(block, 0) > uid_hash:
             return
         yield block

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.tools.command import counted
+from clozeline.tools.command import plural
 from clozeline.tools.shards.shard_statistics.tally import Tally, mean, named, quantile
 
 Cells: TypeAlias = tuple[str | int | float, ...]
@@ -62,7 +62,7 @@ def _file_table(shards: ShardSet) -> Figures:
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
-        facts.append((f"rows in quarantine, in {counted(len(shards.quarantined), 'block')}, not counted below", lost))
+        facts.append((f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted below", lost))
     codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
     form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.rows import Ragged, Rows, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.validation.located_rows import LocatedRows
 
 
@@ -54,7 +54,7 @@ class RoundTrip:
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
         assert facts is not None  # every example set names its objective
-        self.objective = stored_objective(facts, vocabulary)
+        self.objective = rebuild_objective(facts, vocabulary)
         self.samples = samples
         self.restored = 0
         self.tokens = 0

@@ -36,7 +36,7 @@ class CrawlSettings:
     agent: str = "clozeline-crawler/0.1"
     types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
 
-    def recorded(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """Return the settings that decide which pages are in the file; other values mean another crawl."""
         recorded_settings = {key: value for key, value in asdict(self).items() if key not in ("delay", "timeout")}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in recorded_settings.items()}

@@ -11,7 +11,7 @@ import pytest
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError
 from tests.tools.experiments.multirun.small_race import TRAIN, entry, write_race, write_sets
-from clozeline.tools.experiments.multirun.race_rules import Entry, Race, changed_sets, load_race, training_of
+from clozeline.tools.experiments.multirun.race_rules import Entry, Race, find_changed_sets, load_race, training_of
 from clozeline.train.configuration.config import TrainConfig
 
 CONFIGS = Path(__file__).parents[4] / "configs"
@@ -79,10 +79,10 @@ def test_other_sets_than_those_of_the_records_are_named(tmp_path: Path) -> None:
     folder = write_race(tmp_path / "race", sets, plain=entry(), other=entry("more"))
     race, entries = load_race(folder)
     assert list(entries) == ["other", "plain"]
-    assert changed_sets(race, sets) == {}
+    assert find_changed_sets(race, sets) == {}
     file, judging = folder / "race.yaml", race.sets["halves/judging"]
     file.write_text(file.read_text(encoding="utf-8").replace(judging, "0" * 64), encoding="utf-8")
-    assert changed_sets(load_race(folder)[0], sets) == {"halves/judging": judging}
+    assert find_changed_sets(load_race(folder)[0], sets) == {"halves/judging": judging}
     (folder / "plain.yaml").unlink()
     with pytest.raises(ConfigurationError, match="baseline: expected an entry, of which there are other, got 'plain'"):
         load_race(folder)

@@ -15,7 +15,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_bytes
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.tools.runs.evaluation.generation_scores import text_metrics, text_scores, written_text
+from clozeline.tools.runs.evaluation.generation_scores import decode_text, text_metrics, text_scores
 from tests.pipeline.task_files import write_vocabulary
 from tests.shard_sets import fixed
 
@@ -69,7 +69,7 @@ def test_the_signature_names_the_tokenizer() -> None:
 
 def test_special_tokens_are_no_part_of_a_text(tmp_path: Path) -> None:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    assert written_text(tokenizer, [2, 5, 6, 0, 3]) == tokenizer.decode([5, 6]).strip()
+    assert decode_text(tokenizer, [2, 5, 6, 0, 3]) == tokenizer.decode([5, 6]).strip()
 
 
 def test_baselines() -> None:

@@ -79,7 +79,7 @@ def test_bytes_are_those_of_utf_8_without_blanks() -> None:
     (found,) = answer_rows([row("p")], template(labels={"a": ["é"], "b": ["abc"]}), none, Alike(), 99, "per_byte")
     assert found.scores == (-3.0, -2.0)
     (tied,) = answer_rows([row("p")], template(labels={"a": [" x"], "b": [" y"]}), none, Alike(), 99)
-    assert (tied.tied, tied.best) == (True, 0)
+    assert (tied.is_tied, tied.best) == (True, 0)
 
 
 @pytest.mark.parametrize("window", range(9, 40))

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.tools.shards.provenance.objective import stored_objective
+from clozeline.tools.shards.provenance.objective import rebuild_objective
 from tests.pipeline.corruption_cases import vocabulary
 
 FACTS = {"label": "a", "architecture": "encoder", "heads": ("masked_lm",), "frame": {"decoder_start": None}}
@@ -15,10 +15,10 @@ FACTS = {"label": "a", "architecture": "encoder", "heads": ("masked_lm",), "fram
 def test_former_and_present_names_of_options_are_read() -> None:
     for name in ("rate", "mask_rate"):
         facts = ObjectiveFacts(name="masked_lm", options={name: 0.25, "max_length": 64}, **FACTS)
-        objective = stored_objective(facts, vocabulary())
+        objective = rebuild_objective(facts, vocabulary())
         assert (objective.options.mask_rate, objective.options.max_length, objective.label) == (0.25, 64, "a")
 
 
 def test_an_unknown_objective_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'masked_lm'"):
-        stored_objective(ObjectiveFacts(name="masked_ml", **FACTS), vocabulary())
+        rebuild_objective(ObjectiveFacts(name="masked_ml", **FACTS), vocabulary())

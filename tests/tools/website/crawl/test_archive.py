@@ -67,7 +67,7 @@ def test_killed_and_continued(tmp_path: Path, requests: int, torn: int) -> None:
     with site.running():
         whole = crawl_to_file(settings(site), straight, quiet)
         site.asked.clear()
-        with Archive(output, settings(site).recorded()) as archive, pytest.raises(KilledError):
+        with Archive(output, settings(site).identity()) as archive, pytest.raises(KilledError):
             Crawl(settings(site), archive, fetch=kill_after(requests)).run()
         assert not output.exists()
         partial = archive.partial
@@ -99,13 +99,13 @@ def test_a_request_without_its_response_is_cut(tmp_path: Path) -> None:
 
 def test_other_settings_do_not_mix(tmp_path: Path) -> None:
     site = Site({})
-    with Archive(tmp_path / "x.warc.gz", settings(site, pages=5).recorded()):
+    with Archive(tmp_path / "x.warc.gz", settings(site, pages=5).identity()):
         pass
     with pytest.raises(ConfigurationError, match="started with pages = 5, now 6"):
-        Archive(tmp_path / "x.warc.gz", settings(site, pages=6).recorded())
+        Archive(tmp_path / "x.warc.gz", settings(site, pages=6).identity())
 
 
 def test_two_crawls_do_not_share_a_file(tmp_path: Path) -> None:
-    wanted = settings(Site({})).recorded()
+    wanted = settings(Site({})).identity()
     with Archive(tmp_path / "x.warc.gz", wanted), pytest.raises(ConfigurationError, match="another crawl"):
         Archive(tmp_path / "x.warc.gz", wanted)

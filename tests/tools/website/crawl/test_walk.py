@@ -71,7 +71,7 @@ def test_waits_as_asked(tmp_path: Path) -> None:
         }
     )
     waits: list[float] = []
-    with site.running(), Archive(tmp_path / "x.warc.gz", settings(site).recorded()) as archive:
+    with site.running(), Archive(tmp_path / "x.warc.gz", settings(site).identity()) as archive:
         Crawl(settings(site, delay=1.0), archive, sleep=waits.append).run()
     assert waits == [2.5, 2.5, 4.0]
 
@@ -86,7 +86,7 @@ def test_silent_server_ends_the_crawl_and_is_asked_again(tmp_path: Path) -> None
         return fetch(url, **options)
 
     with site.running():
-        with Archive(output, settings(site).recorded()) as archive, pytest.raises(StorageError, match="10 in a row"):
+        with Archive(output, settings(site).identity()) as archive, pytest.raises(StorageError, match="10 in a row"):
             Crawl(settings(site), archive, fetch=dies_after_three).run()
         tally = crawl_to_file(settings(site), output, quiet)
     assert tally is not None
@@ -98,6 +98,6 @@ def test_silent_server_ends_the_crawl_and_is_asked_again(tmp_path: Path) -> None
 def test_missing_robots(tmp_path: Path, status: int, allowed: bool) -> None:
     site = Site({"/robots.txt": (status, {}, b"User-agent: *\nDisallow: /"), "/": page()})
     site.pages["/robots.txt"] = (status, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /")
-    with site.running(), Archive(tmp_path / "x.warc.gz", settings(site).recorded()) as archive:
+    with site.running(), Archive(tmp_path / "x.warc.gz", settings(site).identity()) as archive:
         tally = Crawl(settings(site), archive, sleep=lambda _: None).run()
     assert tally.pages == int(allowed)
