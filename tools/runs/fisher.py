@@ -33,7 +33,7 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class FisherOptions:
-    """Which examples to use, and the file to write."""
+    """Examples to use, and the file to write."""
 
     output: Annotated[Path, HOME_EXPANDED]
     """file to write"""

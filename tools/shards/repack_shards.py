@@ -31,7 +31,7 @@ _MAX_ROWS: Final = 65536
 
 @dataclass(frozen=True)
 class Form:
-    """How a set is stored."""
+    """Storage format of a set."""
 
     container: Literal["arrow", "tar"]
     codec: Literal["none", "zstd"]

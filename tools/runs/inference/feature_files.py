@@ -39,7 +39,7 @@ _BATCH: Final = 512
 
 @dataclass(frozen=True)
 class Extraction:
-    """Which vectors to write.
+    """Choice of the vectors to write.
 
     Args:
         layer: as in `model.features`.

@@ -39,7 +39,7 @@ class Answered:
 
     @property
     def is_tied(self) -> bool:
-        """Whether another label has the same score."""
+        """True if another label has the same score."""
         return self.scores.count(max(self.scores)) > 1
 
 
