@@ -37,7 +37,7 @@ class Template:
     values: dict[str, str] = field(default_factory=dict)
     """values of that field, and the labels they stand for, where they differ"""
     words: Literal["logsumexp", "mean"] = "logsumexp"
-    """how the scores of a label's words are combined"""
+    """combination of the scores of a label's words"""
     shots: Annotated[int, Field(ge=0, le=1024)] = 0
     """demonstrations per row"""
     shot_selection: Literal["random", "balanced", "fixed"] = "balanced"

@@ -33,7 +33,7 @@ def test_the_model_of_the_demo_is_one_of_transformers(
     with torch.no_grad():
         loaded.decoder.bias[300] += 9.0
     loaded.save_pretrained(exported)
-    with pytest.raises(IntegrityError, match="guesses other words"):
+    with pytest.raises(IntegrityError, match="predicts other words"):
         compare_guesses(run, exported, demo.SENTENCES)
     monkeypatch.setattr(exported_guesses, "find_spec", lambda name: None)
     line = compare_with_transformers(run, exported, demo.SENTENCES)

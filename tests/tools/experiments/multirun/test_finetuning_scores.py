@@ -68,7 +68,7 @@ def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"expected an output of clozeline finetune with scores, found none"):
+    with pytest.raises(ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"):
         read_scored(tmp_path)
     write(tmp_path, 0, ANSWERS)
     write(tmp_path, 1, ANSWERS, set="other")

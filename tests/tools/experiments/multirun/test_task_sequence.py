@@ -41,7 +41,7 @@ def test_mistakes_are_named(files: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.yaml: no such file"):
         read_tasks([tmp_path / "nowhere.yaml"], 0)
     (tmp_path / "one" / "heldout" / "manifest.json").unlink()
-    with pytest.raises(ConfigurationError, match="heldout: expected a set, found none at"):
+    with pytest.raises(ConfigurationError, match="heldout: expected a set, got none at"):
         read_tasks(files[:1], 0)
 
 

@@ -98,5 +98,7 @@ def test_what_has_no_perplexity_is_refused(
     with pytest.raises(ConfigurationError, match="expected tokens to score, got none"):
         perplexity_scores(run, trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1)
-    with pytest.raises(ConfigurationError, match="perplexity needs a run that was trained to predict tokens from the"):
+    with pytest.raises(
+        ConfigurationError, match="perplexity needs a run that was trained to predict tokens left-to-right"
+    ):
         perplexity_scores(tmp_path, load_trained(tmp_path), texts, None, None)
