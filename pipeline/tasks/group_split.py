@@ -28,7 +28,12 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
         seed: the recipe's seed.
     """
     parents: dict[str, str] = {}
-    keys = [[] if isinstance(item, Rejected) else _group_keys(item) for item in items]
+    keys: list[list[str]] = []
+    for item in items:
+        if isinstance(item, Rejected):
+            keys.append([])
+        else:
+            keys.append([f"document {item.group}"] if item.group is not None else [*map(_text_key, item.overlap_texts)])
     # union-find over documents and texts; the smallest key is the root of its group
     for row in keys:
         for key in row:
@@ -52,10 +57,6 @@ def overlap_keys(item: TaskItem) -> list[str]:
     """Return the keys by which two files share a row: its texts, and its document if the file names it."""
     has_name = item.group is not None and not _NUMBERED.fullmatch(item.group)
     return [*([f"document {item.group}"] if has_name else []), *map(_text_key, item.overlap_texts)]
-
-
-def _group_keys(item: TaskItem) -> list[str]:
-    return [f"document {item.group}"] if item.group is not None else [_text_key(text) for text in item.overlap_texts]
 
 
 def _text_key(text: str) -> str:

@@ -132,16 +132,13 @@ class TaskRows(ABC, Generic[Item]):
                     add_counts(self.counts, {"refused": {examples: 1}})
                     continue
                 for example in examples:
-                    self._count(example)
+                    counts: dict[str, Any] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
+                    counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}
+                    if example.cut:
+                        counts |= {"truncated": 1, "truncated_tokens": example.cut}
+                    add_counts(self.counts, counts)
                     yield item, example
                 add_counts(self.counts, {"windows": len(examples) - 1})
-
-    def _count(self, example: BuiltExample) -> None:
-        counts: dict[str, Any] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
-        counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}
-        if example.cut:
-            counts |= {"truncated": 1, "truncated_tokens": example.cut}
-        add_counts(self.counts, counts)
 
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
         # uids: of the row's document, and of the example by the texts of the row and the offset in it

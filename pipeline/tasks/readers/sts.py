@@ -98,7 +98,13 @@ class Sts(TaskReader):
         index = 0
         for number, subset in enumerate(file.layout.files):
             for pair in align_lines(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
-                yield self._pair_of_lines(pair, number if self.options.average == "mean" else index)
+                position = number if self.options.average == "mean" else index
+                if isinstance(pair, str):
+                    yield Rejected(pair, position)
+                elif len(fields := pair[0].split("\t")) < 2:
+                    yield Rejected("fields", position)
+                else:
+                    yield self._pair(fields[:2], pair[1], position)
                 index += 1
 
     def row_count(self, file: TaskFile) -> int:
@@ -107,12 +113,6 @@ class Sts(TaskReader):
             return super().row_count(file)
         pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
         return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
-
-    def _pair_of_lines(self, pair: tuple[str, str] | str, index: int) -> LabeledText | Rejected:
-        if isinstance(pair, str):
-            return Rejected(pair, index)
-        fields, score = pair[0].split("\t"), pair[1]
-        return self._pair(fields[:2], score, index) if len(fields) > 1 else Rejected("fields", index)
 
     def _pair(self, texts: list[str], score: str, index: int) -> LabeledText | Rejected:
         first, second = (text.strip() for text in texts)

@@ -45,11 +45,6 @@ def _pair(name: str, labels: tuple[str, ...], metrics: tuple[str, ...], first: s
     return _Task(facts, (first, second), lambda row: (str(row[first]), str(row[second])))
 
 
-def _word_in_two(row: Object) -> tuple[str, ...]:
-    """Return the word with its first sentence, and the second sentence (WiC)."""
-    return (f"{row['word']}: {row['sentence1']}", str(row["sentence2"]))
-
-
 def _pronoun(row: Object) -> tuple[str, ...]:
     """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC)."""
     target, words = row["target"], str(row["text"]).split()
@@ -73,7 +68,8 @@ _TASKS: Final = {
         _pair("rte", _ENTAILMENT, ("accuracy",), "premise", "hypothesis"),
         _pair("axb", _ENTAILMENT, ("matthews_correlation",), "sentence1", "sentence2"),
         _pair("axg", _ENTAILMENT, ("accuracy", "gender_parity"), "premise", "hypothesis"),
-        _classes("wic", ("word", "sentence1", "sentence2"), _word_in_two),
+        _classes("wic", ("word", "sentence1", "sentence2"),
+                 lambda row: (f"{row['word']}: {row['sentence1']}", str(row["sentence2"]))),
         _classes("wsc", ("text", "target.span1_text", "target.span2_text", "target.span2_index"), _pronoun),
         _Task(
             TaskFacts(name="copa", head="multiple_choice", metrics=("accuracy",), texts=2),

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers.glue import Glue
 
 _WORDS: Final = {
@@ -81,20 +81,20 @@ class TextGlue(TaskReader):
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
         """Yield every row of a file."""
         for item in self._glue.read(file):
-            yield item if isinstance(item, Rejected) else self._verbalize(item)
+            if isinstance(item, Rejected):
+                yield item
+                continue
+            task = self.options.task
+            names = _NAMES.get(task, ("sentence1", "sentence2"))
+            fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
+            source = " ".join(reversed(fields) if task == "mnli" else fields)
+            if item.target is not None:
+                target = score_words(item.target)
+            else:
+                assert item.label is not None, "a row of a classification task"
+                target = self.facts.words[item.label]
+            yield SourceTarget(source, (target,), f"{task} ", item.index)
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of rows, counted by the reader glue."""
         return self._glue.row_count(file)
-
-    def _verbalize(self, item: LabeledText) -> SourceTarget:
-        task = self.options.task
-        names = _NAMES.get(task, ("sentence1", "sentence2"))
-        fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
-        source = " ".join(reversed(fields) if task == "mnli" else fields)
-        if item.target is not None:
-            target = score_words(item.target)
-        else:
-            assert item.label is not None, "a row of a task of classes"
-            target = self.facts.words[item.label]
-        return SourceTarget(source, (target,), f"{task} ", item.index)

@@ -14,7 +14,6 @@ from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
     OBJECT_REASONS,
-    Object,
     json_objects,
     require_fields,
     texts_in,
@@ -68,12 +67,13 @@ class TextToText(TaskReader):
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
         """Yield every line of a file."""
         for index, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Rejected) else self._pair(row, index)
-
-    def _pair(self, row: Object, index: int) -> SourceTarget | Rejected:
-        sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
-        if len(sources) != 1 or not targets:
-            return Rejected("fields", index)
-        if not all(text.strip() for text in (*sources, *targets)):
-            return Rejected("empty_text", index)
-        return SourceTarget(sources[0], targets, self.options.prefix, index, suffix=self.options.suffix)
+            if isinstance(row, Rejected):
+                yield row
+                continue
+            sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
+            if len(sources) != 1 or not targets:
+                yield Rejected("fields", index)
+            elif not all(text.strip() for text in (*sources, *targets)):
+                yield Rejected("empty_text", index)
+            else:
+                yield SourceTarget(sources[0], targets, self.options.prefix, index, suffix=self.options.suffix)

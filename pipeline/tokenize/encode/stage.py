@@ -18,18 +18,16 @@ from clozeline.pipeline.shards.splits import split_amount
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
-from clozeline.registry import Chosen, OneOf, choose
-
-
-def _regex() -> Chosen:
-    return choose("clozeline.pipeline.text.sentences", "regex")
+from clozeline.registry import OneOf, choose
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EncodeConfig:
     """Options of the tokenization."""
 
-    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(default_factory=_regex)
+    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
 
 

@@ -107,7 +107,10 @@ def _import(
     _write_model(origin, model_file)
     pieces, behind = _pieces(origin, kind, model_file)
     names = [*pieces, *behind]
-    roles = {**roles_by_name(names), **_own_roles(origin, kind, model_file), **origin.roles, **specials}
+    own_roles = kind.roles(model_file) if origin.kind == "sentencepiece_model" else {}
+    if origin.fairseq:
+        own_roles |= {"cls": "<s>", "sep": "</s>"}
+    roles = {**roles_by_name(names), **own_roles, **origin.roles, **specials}
     if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
         roles["pad"] = pad
     marks = _parse_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
@@ -180,13 +183,6 @@ def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], lis
             f"{len(pieces)} on, got {ids[:5]}; a new token would get an id that is taken: remove the added tokens"
         )
     return pieces, outside
-
-
-def _own_roles(origin: Source, kind: Any, model_file: Path) -> dict[str, str]:
-    if origin.kind != "sentencepiece_model":
-        return {}
-    roles: dict[str, str] = kind.roles(model_file)
-    return roles | ({"cls": "<s>", "sep": "</s>"} if origin.fairseq else {})
 
 
 def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:

@@ -104,7 +104,10 @@ def _directory(path: Path) -> Source:
     for name in reversed(_CONFIGS):
         config |= _read(path / name)
     family = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
-    behind = _behind(path, config)
+    # added tokens by ascending id
+    added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
+    added |= {token: piece for piece, token in _read(path / "added_tokens.json").items()}
+    behind = {token: added[token] for token in sorted(added) if added[token]}
     facts: dict[str, Any] = {
         "roles": {role: piece for role in _ROLES if (piece := _content(config.get(f"{role}_token")))},
         "behind": list(behind.values()),
@@ -175,13 +178,6 @@ def _usual_pieces(family: str) -> list[str]:
     if family in _FAIRSEQ:
         return [*(_MBART_CODES if family == "MBart" else ()), "<mask>"]
     return []
-
-
-def _behind(path: Path, config: Mapping[str, Any]) -> dict[int, str]:
-    """Return the added tokens of a folder by ascending id."""
-    added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
-    added |= {token: piece for piece, token in _read(path / "added_tokens.json").items()}
-    return {token: piece for token in sorted(added) if (piece := added[token])}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -105,8 +105,11 @@ class PieceTable:
 
     def ends_in_space(self) -> NDArray[np.bool_]:
         """Return the mask of pieces that end in white space other than a space, [size] bool."""
-        ends = [not special and _ends_in_space(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
-        return np.array(ends, dtype=np.bool_)
+        ends = np.zeros(len(self.bytes), np.bool_)
+        for token in np.flatnonzero(~self.special).tolist():
+            last = self.bytes[token].decode("utf-8", errors="ignore")[-1:]
+            ends[token] = last != " " and last.isspace() and self.bytes[token].endswith(last.encode())
+        return ends
 
     def vocabulary(self, print_: str) -> Vocabulary:
         """Return the vocabulary with the fingerprint `print_`."""
@@ -185,8 +188,3 @@ def _letters_from(start: bytes) -> list[str]:
         code = code << 6 | byte & 0x3F
     characters = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
     return [letter for letter in characters if letter.isalpha() and letter.encode().startswith(start)]
-
-
-def _ends_in_space(piece: bytes) -> bool:
-    last = piece.decode("utf-8", errors="ignore")[-1:]
-    return last != " " and last.isspace() and piece.endswith(last.encode())

@@ -20,20 +20,17 @@ _WORD: Final = re.compile(r"\S+")
 _QUOTES: Final = re.compile("``|''")
 
 
-def _join(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _quote(text: str) -> str:
-    return text.replace("``", '"').replace("''", '"')
-
-
 def _strip_accents(text: str) -> str:
     return "".join([c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)])
 
 
 STEPS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
-    {"white_space": _join, "quotes": _quote, "accents": _strip_accents, "lower": str.lower}
+    {
+        "white_space": lambda text: " ".join(text.split()),
+        "quotes": lambda text: text.replace("``", '"').replace("''", '"'),
+        "accents": _strip_accents,
+        "lower": str.lower,
+    }
 )
 """`white_space` normalizes to single spaces, `quotes` turns `` and '' into ", `accents` is NFKD without marks."""
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import numpy as np
 import sentencepiece
 import tokenizers
-from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from sentencepiece import sentencepiece_model_pb2
@@ -106,11 +105,11 @@ class TrainedSentencepiece:
         slices = [list(_slices(text)) for text in texts]
         flat = [piece for row in slices for piece in row if piece != SPACE]
         pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
-        return self._table.encodings(texts, [self._join(row, pieces) for row in slices])
-
-    def _join(self, row: list[str], pieces: Iterator[NDArray[np.int32]]) -> NDArray[Any]:
-        parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
-        return np.concatenate(parts).astype(self.vocabulary.id_dtype)
+        rows = []
+        for row in slices:
+            parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
+            rows.append(np.concatenate(parts).astype(self.vocabulary.id_dtype))
+        return self._table.encodings(texts, rows)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""

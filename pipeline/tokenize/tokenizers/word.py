@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
 from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions
@@ -35,7 +35,8 @@ class Word(JsonVocabulary):
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(facts)
-        self._encoder = ChunkEncoder(_WORD, self._tokens, self.vocabulary.id_dtype)
+        ids, unknown = self._ids, self._unknown
+        self._encoder = ChunkEncoder(_WORD, lambda word: ([ids.get(word, unknown)], [0]), self.vocabulary.id_dtype)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
@@ -46,9 +47,6 @@ class Word(JsonVocabulary):
         room = options.size - len(special_pieces(options.reserved))
         words = sorted(frequent, key=counts.__getitem__, reverse=True)[:room]
         return cls.write(folder, {"reserved": options.reserved, "pieces": words})
-
-    def _tokens(self, chunk: str) -> Tokens:
-        return [self._ids.get(chunk, self._unknown)], [0]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Convert the model to the `tokenizers` library, without special tokens."""

@@ -64,7 +64,7 @@ class WordPiece:
         self._pieces = list(names)
         bare = facts.bare()
         names = [*names, *facts.behind]
-        self._table = PieceTable([None if name in bare else _bytes_of(name) for name in names], names)
+        self._table = PieceTable([None if name in bare else _text_of(name).encode() for name in names], names)
         decisive = {"name": "wordpiece", "pieces": names}
         self.vocabulary = facts.vocabulary(self._table, decisive)
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
@@ -117,7 +117,14 @@ class WordPiece:
         known = set(alphabet)
         spelled = {word: count for word, count in counts.items() if known.issuperset(_letters(word))}
         room = options.size - len(reserved) - len(alphabet)
-        merges = learn_merges(spelled, _letters, room, join=_join, lengths=_length, min_frequency=options.min_frequency)
+        merges = learn_merges(
+            spelled,
+            _letters,
+            room,
+            join=_join,
+            lengths=_length,
+            min_frequency=options.min_frequency,
+        )
         names = list(dict.fromkeys([*reserved, *alphabet, *(_join(*pair) for pair in merges)]))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
@@ -231,8 +238,8 @@ def _length(piece: str) -> int:
     return len(piece) - len(_MARK) if piece.startswith(_MARK) and piece != _MARK else len(piece)
 
 
-def _bytes_of(name: str) -> bytes:
-    return name.removeprefix(_MARK).encode() if name.startswith(_MARK) and name != _MARK else f" {name}".encode()
+def _text_of(piece: str) -> str:
+    return piece.removeprefix(_MARK) if piece.startswith(_MARK) and piece != _MARK else f" {piece}"
 
 
 def _words(chunk: str, *, lower_case: bool) -> Iterator[tuple[str, list[int]]]:
