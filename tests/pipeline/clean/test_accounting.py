@@ -115,7 +115,7 @@ def test_a_format_that_loses_lines_fails(tmp_path, monkeypatch, name):
 def test_a_range_that_ends_early_fails(tmp_path, monkeypatch, pack):
     path = tmp_path / "a.warc"
     path.write_bytes(pack(responses(9)))
-    whole = Warc._records
+    whole = Warc._read_records
 
     def early(self, stream, end, size):
         items = whole(self, stream, end, size)
@@ -123,7 +123,7 @@ def test_a_range_that_ends_early_fails(tmp_path, monkeypatch, pack):
             yield next(items)
         return size
 
-    monkeypatch.setattr(Warc, "_records", early)
+    monkeypatch.setattr(Warc, "_read_records", early)
     with pytest.raises(PartialFailureError, match="do not add up"):
         run_clean(str(path), tmp_path / "out")
 
