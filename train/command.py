@@ -1,4 +1,4 @@
-"""The trainer's command line: arguments in, one message and an exit code out."""
+"""The trainer's command line: parse arguments, run, and turn errors into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ _ALGORITHMS: Final = (
     ("regularizer", "name", "clozeline.train.optim.regularizers"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
-"""Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the
-first one ends; the rank that prints the message may not have done so yet."""
+"""Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all ranks when one ends,
+and the rank that prints the message needs time."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return an exit code of the table in train.errors.
+    """Run the command and return an exit code of clozeline/errors.py.
 
-    A mistake of the user ends in one message on stderr that begins with `error: `, printed by one rank. With
-    `CLOZELINE_TRACEBACK=1` in the environment the traceback precedes it.
+    Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the traceback.
     """
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         return _report_interrupt(local, STOPPED)
     except Exception as error:
         code, message = _explain(error, rank, local)
-        if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # which has one
+        if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # its message has one
             sys.stderr.write(message_text(traceback.format_exc()))
         if message:
             sys.stderr.write(message_text(f"error: {message}\n"))
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         if not message:
             time.sleep(_PATIENCE_S[torch.distributed.is_initialized()])
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            os._exit(code)  # the other ranks may have ended: nothing here may wait for them
+            os._exit(code)  # do not wait for other ranks, which may have ended
         return code
 
 
@@ -89,20 +88,20 @@ def _parser() -> Parser:
     )
     parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run will cost, stop")
     parser.add_argument("-h", "--help", action="store_true", help="show this text")
-    # DeepSpeed's launcher passes it; the environment says the same.
+    # passed by DeepSpeed's launcher; the environment has it, too
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys that differ from the file's")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to override")
     return parser
 
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
-    """Return (exit code, message of this rank); the message is empty where another rank prints it."""
+    """Return (exit code, message); the message is empty if another rank prints it."""
     code, text = explain(error)
     if isinstance(error, ClozelineError):
-        # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
-        speaks = (rank if torch.distributed.is_initialized() else local) == "0"
-        return code, text if speaks else ""
-    if code == PEER_LOST and local != "0":  # every rank but the lost one notices
+        # joined ranks all raise the same error; before, each machine may have its own
+        prints = (rank if torch.distributed.is_initialized() else local) == "0"
+        return code, text if prints else ""
+    if code == PEER_LOST and local != "0":  # every other rank notices, too
         return code, ""
     fault = "a mistake in Clozeline, not in your configuration: please report the lines below\n" if code == 1 else ""
     return code, f"rank {rank}: {fault}{text}"

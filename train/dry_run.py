@@ -6,7 +6,7 @@ import os
 import sys
 
 from clozeline.configuration.redaction import redact_text
-from clozeline.train.checkpoint.find_checkpoint import newest_whole
+from clozeline.train.checkpoint.find_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.distributed.process_group import describe_environment, device_of
@@ -33,7 +33,7 @@ def dry_run(config: TrainConfig) -> int:
     refuse_output(config)
     # find the checkpoint to resume from
     lines: list[str] = []
-    checkpoint = newest_whole(
+    checkpoint = find_newest(
         config.output / "checkpoints",
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
         hashes=config.checkpoint.verify == "full",

@@ -224,7 +224,6 @@ class Engine:
         self.deepspeed.micro_steps = (step - 1) * micro_batches
 
     def _label_share(self, batch: MicroBatch, counts: Mapping[str, float]) -> float:
-        """Return a micro-batch's share of the global batch's labels, averaged over heads by their weights."""
         weights = {head: weight for head, weight in self._weights.items() if counts[head]}
         parts = [weight * self.heads[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0

@@ -1,4 +1,4 @@
-"""One exact pass over a held-out set, and the entropy that a model without context would reach there."""
+"""Evaluate on a held-out set in one exact pass, and compute the unigram entropy of its labels."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from clozeline.train.engine import Engine, add_sums
 
 @dataclass
 class HeldoutSet:
-    """A held-out set and what never changes about it."""
+    """A held-out set, opened for evaluations."""
 
     name: str
     stream: Stream
     batches: int
-    """global batches of an evaluation"""
+    """global batches per evaluation"""
     entropies: dict[str, float] | None = field(default=None)
-    """head → best loss without any context in nats, once the set has been read"""
+    """head → unigram entropy of its labels in nats, after the first evaluation"""
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,20 @@ class Evaluation:
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]
-    """"head/name" → what else the head says of its labels, as a share of them"""
+    """"head/name" → further metrics of a head, per label"""
     labels: int
-    """predictions of all heads that the means are over, in `unit`s: rows where rows weigh alike"""
+    """predictions that the means are over, in `unit`s; rows for heads that average over rows"""
     unigram_entropy: float
-    """best loss without any context, in nats: the weighted sum of `entropies`; 0 where a head has none"""
+    """weighted sum of `entropies`, the loss of a unigram model in nats; 0 where a head has none"""
     entropies: dict[str, float]
-    """head → entropy in nats of the empirical distribution of its own labels, tokens or classes; heads that predict
-    something else have none"""
+    """head → entropy in nats of the distribution of its labels, if they are tokens or classes"""
     unit: str = "labels"
-    """`labels`, `tokens` or `rows`; `predictions` where heads differ"""
+    """`labels`, `tokens` or `rows`; `predictions` if heads differ"""
 
 
 @dataclass(frozen=True)
 class _OnePass:
-    """A pass over a held-out set as a source of global batches."""
+    """One pass over a held-out set, as a `BatchSource`."""
 
     steps: Iterator[Sequence[MicroBatch]]
 
@@ -76,21 +75,18 @@ def open_heldout(config: TrainConfig, datasets: Datasets, world: World, resource
 
 
 def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
-    """Return the global batches of an evaluation, the last one filled up; 45 rows in batches of 8 are 6."""
+    """Return the global batches of an evaluation, the last one padded with filler; 45 rows in batches of 8 are 6."""
     return -(-(rows if max_rows is None else min(rows, max_rows)) // global_batch)
 
 
 def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
-    """Read the set once, dropout off; the same batches give the same figure at any world size.
-
-    Where there are averages of the weights, they are evaluated.
-    Sums and counts are kept in float64, so that no label is lost by rounding.
+    """Evaluate a set once without dropout, with averaged weights if there are any; the same at any world size.
 
     Returns:
-        The results, or None if some rank was asked to stop: then all ranks have stopped at the same batch.
+        The results, or None if a rank was asked to stop: all ranks then stop at the same batch.
 
     Raises:
-        ClozelineError: reading failed on some rank; raised on all of them.
+        ClozelineError: reading failed on some rank; raised on all ranks.
     """
     engine.train(False)
     source = _OnePass(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
@@ -104,6 +100,7 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
 def _run_pass(
     engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
+    # accumulate losses, metrics and counts in float64 over this rank's batches
     heads = engine.config.model.head_weights
     sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
     figures: dict[str, Tensor] = {}
@@ -120,6 +117,7 @@ def _run_pass(
         for head in heads:
             counts[head] += batch.counts[head]
         watchdog.beat()
+    # sum over the ranks, and divide by the counts
     named = {**sums, **figures}
     totals = engine.world.total([*map(float, named.values())])
     if heldout.entropies is None:
@@ -138,15 +136,13 @@ def _run_pass(
 
 
 def _unit(heads: Sequence[Head]) -> str:
-    """Return the unit of the heads' counts."""
     units = {"row" if head.normalise == "row" else head.unit for head in heads}
     return f"{units.pop()}s" if len(units) == 1 else "predictions"
 
 
 def _entropies(seen: Sequence[Mapping[str, Counter[int]]]) -> dict[str, float]:
-    """Return the entropy of each head's labels over all ranks, for heads that have any."""
-    whole = {head: sum((of_rank[head] for of_rank in seen), Counter[int]()) for head in seen[0]}
-    return {head: unigram_entropy([*counts.values()]) for head, counts in whole.items() if counts}
+    totals = {head: sum((of_rank[head] for of_rank in seen), Counter[int]()) for head in seen[0]}
+    return {head: unigram_entropy([*counts.values()]) for head, counts in totals.items() if counts}
 
 
 def unigram_entropy(counts: Sequence[float]) -> float:

@@ -49,12 +49,7 @@ class Run:
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
     def owes_save(self, state: TrainState, tokens: int) -> bool:
-        """Return whether a save is due at this step.
-
-        Args:
-            state: after the step.
-            tokens: seen before it.
-        """
+        """Return whether a save is due at this step."""
         config = self.config.checkpoint
         evaluated = self.config.early_stop is not None and _due(state.step, self.config.evaluate.every)
         passed = any(tokens < limit <= state.tokens for limit in config.milestones)

@@ -9,14 +9,14 @@ from clozeline.train.distributed.stopping import leave_at_interrupt
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Train, and end the process with the exit code."""
+    """Train, and exit the process."""
     leave_at_interrupt()
-    from clozeline.train.command import main as train  # takes seconds
+    from clozeline.train.command import main as train  # the import takes seconds
 
     code = train(arguments)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # all is closed; the interpreter's own end may abort while threads of torch's groups still run
+    os._exit(code)  # a normal exit may abort while threads of torch's process groups still run
 
 
 if __name__ == "__main__":

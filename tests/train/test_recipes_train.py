@@ -143,10 +143,10 @@ def test_averaged_weights_are_the_mean_of_those_after_the_trigger(
     for number, step in enumerate(range(begun, 25), start=1):
         reader = CheckpointReader(*find_checkpoint(tmp_path, step))
         for name in read_weights(*find_checkpoint(tmp_path, begun)):
-            weight = reader.whole("weight", name).numpy().astype(np.float64)
+            weight = reader.parameter("weight", name).numpy().astype(np.float64)
             means[name] = means.get(name, 0.0) + (weight - means.get(name, 0.0)) / number
     found = read_weights(*find_checkpoint(tmp_path))
     assert found.keys() == means.keys()
     for name, average in found.items():
         assert average.numpy() == pytest.approx(means[name], abs=1e-5), name
-        assert not torch.equal(average, reader.whole("weight", name)), name
+        assert not torch.equal(average, reader.parameter("weight", name)), name

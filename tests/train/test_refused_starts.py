@@ -100,7 +100,7 @@ def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> 
         part.write_bytes(part.read_bytes()[:-1])
     found = refused(two_ranks, folder, ["steps=6"])
     assert found.startswith("65 ")
-    assert "holds 2 checkpoints, none of them is whole (step-00000004, step-00000002)" in found
+    assert "holds 2 checkpoints, none of them is valid (step-00000004, step-00000002)" in found
     assert "start from step 0 in another output" in found
     refused(two_ranks, folder, ["steps=6", "resume=must"])
     found = refused(two_ranks, folder, ["resume=never"])

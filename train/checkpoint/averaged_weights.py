@@ -1,4 +1,4 @@
-"""The averages of the weights, for a while in the place of the weights."""
+"""Swap in the moving-average weights for an evaluation, then swap back."""
 
 from __future__ import annotations
 
@@ -15,24 +15,18 @@ from clozeline.train.optim.optimizers import AVERAGE
 
 @contextmanager
 def averages_as_weights(engine: Engine) -> Iterator[None]:
-    """Let the model compute with its averages; afterwards every weight and average has its bits again.
-
-    Where there are none, nothing happens.
-    """
-    kept = _exchange(engine)
+    """Compute with the averaged weights inside the block, if there are any; afterwards all bits are restored."""
+    exchanged = _exchange(engine)
     try:
         yield
     finally:
-        if kept:
+        if exchanged:
             _exchange(engine)
 
 
 @torch.no_grad()
 def _exchange(engine: Engine) -> bool:
-    """Exchange weights and averages; return whether there are averages.
-
-    All ranks have some or none: a rank whose flats hold only padding keeps averages of that.
-    """
+    """Exchange weights and averages; return whether there are averages."""
     if engine.average is None and not any(AVERAGE in state for state in engine.optimizer.state.values()):
         return False
     for piece in fragments(engine, owned=False):

@@ -1,11 +1,11 @@
-"""Saving and resuming: a checkpoint is either whole under its final name, or not there.
+"""Save and load checkpoints atomically: under its final name a checkpoint is complete.
 
-Every rank writes the slices that it owns into a hidden directory; only when all parts are on the disk and their slices
-tile every parameter does rank 0 write the index, rename the directory and let `latest` name it. A kill at any moment
-leaves the previous checkpoint or the new one. A failed save removes what it wrote, and training continues.
+Every rank writes its slices to a hidden directory. When all parts are on disk and their slices tile every parameter,
+rank 0 writes the index, renames the directory and points `latest` to it. A kill at any moment leaves the previous
+checkpoint or the new one. A failed save removes its files, and training continues.
 
-A thread writes the part. A save in the background differs in two things: the thread reads a copy, and the commit, which
-all ranks do together, comes at the end of the first step at which every part is written.
+A thread writes the part. In a background save the thread reads a copy, and all ranks commit together at the end of the
+first step at which every part is written.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class _Pending:
 
     Args:
         step: steps done.
-        state: position of the run, as plain data.
-        beside: the weights are beside a model that the checkpoint does not hold.
+        state: of the run, as plain data.
+        has_base: the base model of an adapter is not stored.
         shapes: of the parameters.
         final: directory under its final name.
-        written: facts of this rank's part, when it is on the disk.
+        written: metadata of this rank's part, once it is on disk.
     """
 
     step: int
     state: dict[str, Any]
-    beside: bool
+    has_base: bool
     shapes: dict[str, list[int]]
     final: Path
     written: Future[Written]
@@ -84,22 +84,22 @@ class Checkpoints:
         self._report = report
         self._failures = 0
         self._full = False
-        """True if the last save failed for lack of space."""
+        """The last save failed for lack of space."""
         self._current: str | None = None
-        """Name of the checkpoint that was found or saved last."""
+        """Name of the newest checkpoint."""
         self._refused: set[str] = set()
-        """Names of checkpoints that were found damaged."""
+        """Names of damaged checkpoints."""
         self._pending: _Pending | None = None
         """The save that is not committed yet."""
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._copies: dict[str, Tensor] = {}
-        """Memory of what a save in the background writes, used again by the next one."""
+        """Copies for background saves, reused by the next one."""
 
     def prepare(self) -> None:
-        """Make the directory and remove what an interrupted save left.
+        """Create the directory and remove the files of interrupted saves.
 
         Raises:
-            StorageError: the directory cannot be made.
+            StorageError: the directory cannot be created.
         """
         with self.world.together():
             if self.world.rank == 0:
@@ -109,17 +109,17 @@ class Checkpoints:
                 sweep(self.directory)
 
     def save(self, engine: Engine, state: TrainState, *, wait: bool = True) -> bool:
-        """Write and commit a checkpoint, or begin to; True if it is there afterwards, or has begun.
+        """Save a checkpoint; return whether it is committed, or started.
 
         Args:
-            engine: whose state is saved.
-            state: position of the run.
-            wait: return when it is committed; false: write a copy while training continues, for `poll` to commit. One
-                that is not committed yet is waited for first.
+            engine: the engine.
+            state: of the run.
+            wait: return when it is committed; false: write a copy in the background, for `poll` to commit.
 
         Raises:
             SaveError: `max_failures` saves in a row have failed.
         """
+        # one save at a time
         if self._pending is not None:
             began = time.perf_counter()
             self.finish()
@@ -140,28 +140,25 @@ class Checkpoints:
         return self.finish() if wait else True
 
     def poll(self) -> bool:
-        """Commit a save in the background if all ranks have written their parts; False if the last one failed."""
+        """Commit a background save if all ranks have written their parts; False if the last save failed."""
         if self._pending is not None and all(self.world.gather(self._pending.written.done())):
             return self.finish()
         return not self._failures
 
     def finish(self) -> bool:
-        """Wait for a save in the background, and commit it; False if the last save failed.
-
-        Raises:
-            SaveError: `max_failures` saves in a row have failed.
-        """
+        """Wait for a background save and commit it; False if the last save failed."""
         pending, self._pending = self._pending, None
         if pending is None:
             return not self._failures
         return self._report_end(pending.step, pending.final, self._conclude(pending))
 
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
-        """Report a save that is committed or has failed; True if it is there."""
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
             self._refused.discard(final.name)
-            self._report("save", step=step, checkpoint=final.name)  # status.json never names one that has gone
+            self._report(
+                "save", step=step, checkpoint=final.name
+            )  # before pruning: status.json never names a removed one
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
             return True
@@ -171,12 +168,12 @@ class Checkpoints:
         if self._failures >= self.config.max_failures:
             raise SaveError(
                 f"{final}: {problem}; {self._failures} saves in a row have failed (checkpoint.max_failures); "
-                "the checkpoints before it are whole: free space, then start the same command again"
+                "the checkpoints before it are valid: free space, then start the same command again"
             )
         return False
 
     def score(self, state: TrainState) -> None:
-        """Note a held-out loss in the checkpoint of its step, if there is one; the evaluation comes after the save."""
+        """Add a held-out loss to the checkpoint of its step, which was saved before the evaluation."""
         path = self.directory / f"step-{state.step:08d}"
         if self._pending is not None and self._pending.step == state.step:
             self.finish()
@@ -191,21 +188,19 @@ class Checkpoints:
             self._report("score_failed", step=state.step, error=str(error))
 
     def _write(self, engine: Engine, path: Path, wait: bool) -> Future[Written]:
-        """Let the thread write this rank's part, from a copy if training continues."""
         try:
             return self._writer.submit(write_part, snapshot(engine, None if wait else self._copies), path)
-        except CheckpointError as error:  # it counts when all ranks have come here: none may continue alone
+        except CheckpointError as error:  # reported at the commit, where all ranks meet
             failed: Future[Written] = Future()
             failed.set_exception(error)
             return failed
 
     def _conclude(self, pending: _Pending) -> str | None:
-        """Commit what all ranks have written; return why nothing was committed, the same on every rank, or None."""
+        """Commit what all ranks have written; return the problem on every rank, or None."""
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
         try:
             written, problem = pending.written.result(), None
-        except Exception as error:
-            # safetensors reports a full disk as its own plain Exception; whatever fails, no rank may continue alone
+        except Exception as error:  # whatever fails, no rank may continue alone
             written, problem = None, f"rank {self.world.rank}: {error}"
         gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
@@ -227,7 +222,7 @@ class Checkpoints:
         return shutil.disk_usage(self.directory).free
 
     def _make_room(self, hidden: Path) -> str | None:
-        """Make the hidden directory; where space is short, first remove the checkpoint that would be the next to go."""
+        """Create the hidden directory; if space is short, first remove the checkpoint that is next to go."""
         try:
             remove(hidden)
             previous = max((size_of(path) for path in steps_in(self.directory)), default=0)
@@ -244,13 +239,13 @@ class Checkpoints:
         prune(self.directory, latest, keep_last, self.config, self._refused)
 
     def find(self) -> tuple[Path, Index] | None:
-        """Return the checkpoint to resume from: the one in `latest` if it is whole, else the newest whole one.
+        """Return the checkpoint to resume from: `latest` if it is valid, else the newest valid one.
 
-        Every checkpoint passed over is reported with the reason. Nothing is written.
+        Every skipped checkpoint is reported with the reason. Nothing is written.
 
         Raises:
-            CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
-            NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
+            CheckpointError: there are checkpoints, but none is valid.
+            NewerFormatError: a newer version wrote the preferred one.
         """
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
@@ -264,11 +259,7 @@ class Checkpoints:
         self._report("checkpoint_refused", checkpoint=name, reason=reason)
 
     def validate(self, path: Path) -> Index:
-        """Check all that a checkpoint holds against its index, the work shared by the ranks.
-
-        Raises:
-            CheckpointError: on the lowest rank that found a fault, naming it; a PeerError on the others.
-        """
+        """Check a checkpoint against its index; each rank checks its share of the parts."""
         with self.world.together():
             hashes = self.config.verify == "full"
             index = check_share(path, hashes=hashes, rank=self.world.rank, size=self.world.size)
@@ -278,12 +269,14 @@ class Checkpoints:
 
 def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     """Return the index of all ranks' parts."""
+    # gather the slices of each parameter over the parts
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     kinds_of: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
     for part, from_rank in enumerate(written):
         for name, group, start, count, keys in from_rank.rows:
             slices[name].append((part, start, count))
             kinds_of[name].add((group, tuple(keys)))
+    # every parameter must have one group, and slices that tile it
     parameters: dict[str, ParameterRecord] = {}
     for name, shape in pending.shapes.items():
         kinds = kinds_of[name]
@@ -298,7 +291,7 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
         raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
     whole = written[0].whole
-    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.beside else FORMAT
+    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.has_base else FORMAT
     return Index(pending.state, written[0].scalars, parameters, written[0].buffers, files, version, whole)
 
 
@@ -306,18 +299,17 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
     """Publish a complete hidden directory: index, rename, then `latest`."""
     index.write(hidden)
     sync(hidden)
-    remove(final)  # an invalid checkpoint of the same step that the run has passed again
+    remove(final)  # an invalid checkpoint of the same step
     hidden.rename(final)
     try:
         sync(final.parent)
         _point(final)
     except OSError:
-        remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
+        remove(final)  # a failed save must not look like a checkpoint later
         raise
 
 
 def _point(final: Path) -> None:
-    """Let `latest` name a checkpoint."""
     with replacing(final.parent / LATEST) as temporary:
         temporary.write_text(f"{final.name}\n", encoding="utf-8")
 
@@ -339,14 +331,13 @@ def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collecti
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:
-    """Put a checkpoint's state into an engine; each rank reads the ranges that it holds.
-
-    The result does not depend on the initial weights, the world size or the ZeRO stage that wrote it.
+    """Load a checkpoint into an engine; each rank reads its ranges, whatever world size or ZeRO stage wrote them.
 
     Raises:
         CheckpointError: a part is not what the index says.
         ConfigurationError: the checkpoint belongs to another model.
     """
+    # refuse a checkpoint of another model
     expected = partitions.shapes(engine)
     saved = {name: record.shape for name, record in index.parameters.items()}
     if differing := sorted(name for name in {*expected, *saved} if expected.get(name) != saved.get(name)):
@@ -357,6 +348,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         )
     if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):
         raise ConfigurationError(f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}")
+    # create optimizer states, then fill the slices of this rank
     reader = CheckpointReader(directory, index)
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():

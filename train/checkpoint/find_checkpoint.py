@@ -1,4 +1,4 @@
-"""The checkpoint to continue from, or to read: the newest whole one, and why others are passed over."""
+"""Find the newest valid checkpoint, and report why others are skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATEST: Final = "latest"
 
 
 def candidates(directory: Path) -> tuple[list[str], str]:
-    """Return the names of a directory's checkpoints, the most wanted first, and why `latest` names none of them."""
+    """Return the names of all checkpoints, preferred first, and why `latest` is ignored, or ""."""
     names = [path.name for path in reversed(steps_in(directory))]
     try:
         latest = (directory / LATEST).read_bytes().decode().strip()
@@ -28,17 +28,17 @@ def candidates(directory: Path) -> tuple[list[str], str]:
 def choose(
     directory: Path, names: Sequence[str], check: Callable[[Path], Index], refuse: Callable[[str, str], None]
 ) -> tuple[Path, Index] | None:
-    """Return the first whole checkpoint; None where there is none at all.
+    """Return the first valid checkpoint; None if there is no checkpoint.
 
     Args:
         directory: of the checkpoints.
-        names: of the checkpoints, the most wanted first.
+        names: of the checkpoints, preferred first.
         check: reads the index and checks the rest.
-        refuse: called with the name of each checkpoint that is passed over, and the reason, once another one is found.
+        refuse: called with name and reason of each skipped checkpoint, once a valid one is found.
 
     Raises:
-        CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
-        NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
+        CheckpointError: there are checkpoints, but none is valid: a run never overwrites them.
+        NewerFormatError: a newer version wrote the preferred one.
     """
     reasons: dict[str, str] = {}
     for name in names:
@@ -55,18 +55,14 @@ def choose(
     if names:
         listed = "\n  ".join(reasons.values())
         raise CheckpointError(
-            f"{directory}: holds {len(names)} checkpoints, none of them is whole ({', '.join(names[:4])}): "
-            f"nothing was changed; copy a whole one back, or start from step 0 in another output\n  {listed}"
+            f"{directory}: holds {len(names)} checkpoints, none of them is valid ({', '.join(names[:4])}): "
+            f"nothing was changed; copy a valid one back, or start from step 0 in another output\n  {listed}"
         )
     return None
 
 
 def check_share(path: Path, *, hashes: bool, rank: int = 0, size: int = 1) -> Index:
-    """Check the index of a checkpoint, and every `size`-th of its parts against it; return the index.
-
-    Raises:
-        CheckpointError: naming the first fault.
-    """
+    """Check the index of a checkpoint, and every `size`-th part from `rank` on; return the index."""
     index = Index.read(path)
     state = read_state(index)
     if path.name != (name := f"step-{state.step:08d}"):
@@ -77,10 +73,10 @@ def check_share(path: Path, *, hashes: bool, rank: int = 0, size: int = 1) -> In
     return index
 
 
-def newest_whole(
+def find_newest(
     directory: Path, refuse: Callable[[str, str], None], *, hashes: bool = True
 ) -> tuple[Path, Index] | None:
-    """Return the checkpoint that a start would take, without other ranks; see `choose`."""
+    """Return the checkpoint to resume from, without other ranks; see `choose`."""
     names, ignored = candidates(directory)
     if ignored:
         refuse(LATEST, ignored)

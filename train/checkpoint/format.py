@@ -1,9 +1,9 @@
-"""The checkpoint on disk: an index and parts, free of world size and ZeRO stage.
+"""Checkpoint format: an index and parts, independent of world size and ZeRO stage.
 
 `part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned: `weight` is the
 fp32 master (a frozen parameter in its own type), other keys are optimizer states. `checkpoint.json` says which slice of
-which parameter lies in which part, so that any reader finds any range without torch.distributed or DeepSpeed. States
-of another shape than their parameter's, the same on every rank, lie whole in part 0.
+which parameter is in which part, so that any range can be read without torch.distributed or DeepSpeed. States whose
+shape differs from their parameter's are the same on every rank and stored in part 0.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from clozeline.format_version import refuse_newer
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 
 FORMAT: Final = 1
-"""Of a checkpoint that holds all parameters. Raised with every new key of the index or of the state: earlier versions
-refuse what they do not know."""
+"""Version of a checkpoint with all parameters. New keys raise it; older versions refuse then."""
 FORMAT_BESIDE: Final = 2
-"""Of one that lacks the parameters of a model beside which an adapter trains: its state has the key `base`."""
+"""Version without the base model of an adapter; the state has the key `base`."""
 FORMAT_WHOLE: Final = 3
-"""Of one with states of an optimizer that are not cut into slices, with a base or without."""
+"""Version with unsliced optimizer states, with or without a base."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
-"""Group name of parameters without a gradient."""
+"""Group name of frozen parameters."""
 WEIGHT: Final = "weight"
-"""Key of the master weights; the other keys are those of the optimizer's states."""
+"""Key of the master weights; other keys are optimizer states."""
 
 _STRICT: Final = ConfigDict(extra="forbid", strict=True)
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
@@ -50,7 +49,7 @@ class FileRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class ParameterRecord:
-    """The place of a parameter: `slices` are (part, start, count) over its flattened elements."""
+    """Where a parameter is stored: `slices` are (part, start, count) over its flattened elements."""
 
     shape: list[_Count]
     group: str
@@ -60,7 +59,7 @@ class ParameterRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class Index:
-    """The content of checkpoint.json, which also holds a hash of itself."""
+    """Content of checkpoint.json, which also contains its own checksum."""
 
     state: dict[str, Any]
     """counters and identity of the run: see train.checkpoint.state.TrainState"""
@@ -68,24 +67,24 @@ class Index:
     """optimizer group → state → number"""
     parameters: dict[str, ParameterRecord]
     buffers: list[str]
-    """persistent buffers, stored whole in part 0 as `buffer/<name>`"""
+    """persistent buffers, stored in part 0 as `buffer/<name>`"""
     files: dict[str, FileRecord]
     format: int = FORMAT
     whole: dict[str, list[_Count]] = field(default_factory=dict)
-    """optimizer states that are not cut, stored in part 0 as `KEY/PARAMETER` → shape"""
+    """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
 
     def write(self, directory: Path) -> None:
-        """Write checkpoint.json, or replace it as a whole, and force it to the disk."""
+        """Write checkpoint.json atomically, and sync it to disk."""
         with replacing(directory / INDEX) as temporary:
             plain = asdict(self)
             temporary.write_bytes(_with_checksum(plain if self.whole else {k: plain[k] for k in plain if k != "whole"}))
 
     @staticmethod
     def read(directory: Path) -> Index:
-        """Read and check checkpoint.json; those of earlier versions hold no hash of themselves.
+        """Read and check checkpoint.json; earlier versions wrote no checksum.
 
         Raises:
-            CheckpointError: it is missing, malformed, was changed after it was written, or contradicts itself.
+            CheckpointError: it is missing, malformed, changed or contradictory.
             NewerFormatError: it was written by a newer version.
         """
         path = directory / INDEX
@@ -107,7 +106,7 @@ class Index:
         return index
 
     def problem(self) -> str:
-        """Return the first contradiction between parameters and parts; empty if they agree."""
+        """Return the first contradiction between parameters and parts, or ""."""
         if self.format not in (FORMAT, FORMAT_BESIDE, FORMAT_WHOLE):
             return f"format {self.format}, this version reads formats {FORMAT} to {FORMAT_WHOLE}"
         if bool(self.whole) != (self.format == FORMAT_WHOLE):
@@ -127,13 +126,12 @@ class Index:
 
 
 def _with_checksum(plain: dict[str, Any]) -> bytes:
-    """Return the text of checkpoint.json: the index, then the SHA-256 of the index as canonical JSON."""
     whole = {**plain, "checksum": canonical_sha256(plain)}
     return (json.dumps(whole, separators=(",", ":")) + "\n").encode()
 
 
 def steps_in(directory: Path) -> list[Path]:
-    """Return the checkpoints of a directory by step, whole or not; folders with other names are left out."""
+    """Return the checkpoint folders of a directory by step, valid or not."""
     steps = [path for path in directory.glob("step-*") if re.fullmatch(r"step-[0-9]{8,}", path.name) and path.is_dir()]
     return sorted(steps, key=lambda path: int(path.name.removeprefix("step-")))
 
@@ -144,7 +142,7 @@ def part_name(rank: int) -> str:
 
 
 def tiling_problem(name: str, record: ParameterRecord) -> str:
-    """Return the gap, overlap or wrong end that keeps slices from tiling a parameter; empty if they tile it."""
+    """Return the gap, overlap or wrong end of a parameter's slices; "" if they tile it."""
     position = 0
     for part, start, count in sorted(record.slices, key=lambda piece: piece[1]):
         if start != position:

@@ -1,4 +1,4 @@
-"""The parts of a checkpoint: their bytes are compared with the index, and ranges are read from them."""
+"""Verify the parts of a checkpoint against its index, and read ranges from them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clozeline.files import file_hash
 from clozeline.train.checkpoint.format import FROZEN, FileRecord, Index, part_name
 
 _TYPES: Final = {False: ("F32",), True: ("F32", "BF16", "F16", "F64")}
-"""Types of a tensor, by whether its parameter is frozen: masters and optimizer states are fp32."""
+"""Allowed dtypes by whether the parameter is frozen; masters and optimizer states are fp32."""
 
 
 def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: bool, only: Iterable[str]) -> None:
     """Compare parts with their records.
 
     Raises:
-        CheckpointError: a part is missing, has another size or another hash; the message names it.
+        CheckpointError: a part is missing, or has another size or hash.
     """
     for name in only:
         path, record = directory / name, files[name]
@@ -39,11 +39,7 @@ def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: boo
 
 
 def check_tensors(path: Path, index: Index, part: int) -> None:
-    """Compare the names, sizes and types of a part's tensors with the index.
-
-    Raises:
-        CheckpointError: a tensor is missing, is not listed, or has another size or type; the message names it.
-    """
+    """Compare the names, sizes and types of a part's tensors with the index."""
     expected = {
         f"{key}/{name}": ([count], _TYPES[record.group == FROZEN])
         for name, record in index.parameters.items()
@@ -71,7 +67,7 @@ def check_tensors(path: Path, index: Index, part: int) -> None:
 
 
 class CheckpointReader:
-    """Reader of ranges from a checkpoint's parts; each part is opened once."""
+    """Read ranges from a checkpoint's parts; each part is opened once."""
 
     def __init__(self, directory: Path, index: Index) -> None:
         self.directory = directory
@@ -80,11 +76,7 @@ class CheckpointReader:
         self._slices: dict[tuple[int, str], Any] = {}
 
     def read(self, key: str, name: str, start: int, count: int) -> Tensor:
-        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D.
-
-        Raises:
-            CheckpointError: the parameter or the key is not there, or a part contradicts the index.
-        """
+        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D."""
         record = self.index.parameters.get(name)
         if record is None or key not in record.keys:
             raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
@@ -98,21 +90,17 @@ class CheckpointReader:
             raise CheckpointError(f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}")
         return values
 
-    def whole(self, key: str, name: str) -> Tensor:
-        """Return a whole parameter in its shape."""
+    def parameter(self, key: str, name: str) -> Tensor:
+        """Return a parameter in its shape."""
         shape: Sequence[int] = self.index.parameters[name].shape
         return self.read(key, name, 0, prod(shape)).view(list(shape))
 
     def states(self) -> dict[str, Tensor]:
-        """Return the optimizer states that are not cut: `KEY/PARAMETER` → tensor."""
+        """Return the unsliced optimizer states: `KEY/PARAMETER` → tensor."""
         return {key: self._part(0).get_tensor(key) for key in self.index.whole}
 
     def buffer(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Return a persistent buffer.
-
-        Raises:
-            CheckpointError: it has another shape.
-        """
+        """Return a persistent buffer."""
         values: Tensor = self._part(0).get_tensor(f"buffer/{name}")
         if list(values.shape) != list(shape):
             raise CheckpointError(f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}")

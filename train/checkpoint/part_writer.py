@@ -1,4 +1,4 @@
-"""Writing of a rank's part of a checkpoint, from the live state or from a copy that training does not touch."""
+"""Write a rank's part of a checkpoint, from the live state or from a copy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from clozeline.train.engine import Engine
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a rank writes, and what the index says of it.
+    """What a rank writes to its part, and to the index.
 
     Args:
-        tensors: by their names in the file, contiguous, on the CPU.
+        tensors: by name in the file, contiguous, on the CPU.
         rows: name, group, start, count and states of each slice of a parameter.
         scalars: optimizer group → state → number.
         buffers: names of the buffers among the tensors.
-        whole: optimizer states among them that are not cut → shape.
+        whole: unsliced optimizer states among them → shape.
     """
 
     tensors: Mapping[str, Tensor]
@@ -38,7 +38,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Written:
-    """Facts of a part that is on the disk."""
+    """Metadata of a part on disk."""
 
     rows: list[tuple[str, str, int, int, list[str]]]
     scalars: dict[str, dict[str, float]]
@@ -48,15 +48,15 @@ class Written:
 
 
 def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapshot:
-    """Return what this rank writes of an engine's state.
+    """Collect what this rank writes of an engine's state.
 
     Args:
         engine: the engine.
-        copies: memory for copies, made where it lacks a tensor and used again by the next call; None: the tensors are
-            views of the live state where that is on the CPU, to be written before the next update.
+        copies: memory for copies, reused by the next call; None: return views of CPU state, to be written before the
+            next update.
 
     Raises:
-        CheckpointError: the optimizer has a state that no checkpoint holds.
+        CheckpointError: the optimizer has a state that the format cannot store.
     """
     owned = partitions.fragments(engine, owned=True)
     buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
@@ -65,7 +65,9 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
     live = {name: tensor.detach() for name, tensor in live.items()}
     return Snapshot(
-        _on_cpu(live) if copies is None else _copy_into(live, copies),
+        {name: tensor.contiguous().cpu() for name, tensor in live.items()}
+        if copies is None
+        else _copy_into(live, copies),
         [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
         partitions.scalars(engine),
         sorted(buffers),
@@ -73,12 +75,8 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     )
 
 
-def _on_cpu(live: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.contiguous().cpu() for name, tensor in live.items()}
-
-
 def _copy_into(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors into memory that stays: fresh pages would cost more than the copy."""
+    # reuse memory: fresh pages would cost more than the copy
     for name, tensor in live.items():
         copy = copies.get(name)
         if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
@@ -90,11 +88,7 @@ def _copy_into(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[st
 
 
 def write_part(content: Snapshot, path: Path) -> Written:
-    """Write a part and force it to the disk.
-
-    Raises:
-        Exception: it cannot be written; safetensors has no type of its own for a full disk.
-    """
+    """Write a part and sync it to disk; safetensors raises a plain Exception for a full disk."""
     save_file(dict(content.tensors), path)
     mask = os.umask(0)
     os.umask(mask)

@@ -1,4 +1,4 @@
-"""Retention of checkpoints: the ones that stay, and removal by one rename, so that a kill leaves no torn one."""
+"""Remove old checkpoints by the retention rules; a rename first, so that a kill leaves no partial one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.configuration.config import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
-"""Begin of the names of directories that are no checkpoints yet, or none any more."""
+"""Prefix of directories that are being written or removed."""
 
 
 def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig, refused: Collection[str]) -> None:
-    """Remove all checkpoints but the last k, every n-th, the best, milestones, and the one that `latest` names.
+    """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
-    One of a later step is left to be replaced when the run passes it.
+    Later steps stay until the run replaces them.
 
     Args:
         directory: of the checkpoints.
         latest: name of the newest.
         keep_last: k.
         config: the other rules.
-        refused: names of damaged ones, which count for nothing.
+        refused: names of damaged checkpoints, which are not counted.
     """
     paths = [path for path in steps_in(directory) if _step(path.name) <= _step(latest)]
     whole = [path for path in paths if path.name not in refused]
@@ -50,7 +50,6 @@ def _step(name: str) -> int:
 
 
 def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Return the states in checkpoints by name, in their order; damaged ones are left out."""
     states = {}
     for path in paths:
         with suppress(CheckpointError, NewerFormatError):
@@ -59,7 +58,6 @@ def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _first(states: Mapping[str, Mapping[str, Any]], tokens: float) -> str | None:
-    """Return the first checkpoint at or after a number of tokens."""
     return next((name for name, state in states.items() if state.get("tokens", 0) >= tokens), None)
 
 

@@ -1,4 +1,4 @@
-"""The weights of a run, read in one process without DeepSpeed, whatever ZeRO stage wrote them."""
+"""Read the weights of a run in one process, without DeepSpeed and for any ZeRO stage."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from torch import Tensor
 
 from clozeline.errors import CheckpointError, ConfigurationError
-from clozeline.train.checkpoint.find_checkpoint import check_share, newest_whole
+from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.optim.optimizers import AVERAGE
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
-    """Return a checkpoint that has been checked whole, and its index.
+    """Return a verified checkpoint and its index.
 
     Args:
         run: the run directory.
-        step: whose checkpoint; None: the one that the run would resume from.
+        step: its step; None: the checkpoint to resume from.
 
     Raises:
-        ConfigurationError: this is not a run directory, or it has no such checkpoint.
+        ConfigurationError: not a run directory, or without such a checkpoint.
         CheckpointError: the checkpoint is damaged.
     """
     checkpoints = run / "checkpoints"
@@ -31,8 +31,8 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
     if not steps:
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
     if step is None:
-        checkpoint = newest_whole(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
-        assert checkpoint is not None, "there are checkpoints: one is whole, or that was an error"
+        checkpoint = find_newest(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
+        assert checkpoint is not None, "there are checkpoints: one is valid, or that was an error"
         return checkpoint
     if step not in steps:
         raise ConfigurationError(
@@ -46,10 +46,10 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the fp32 masters of a checkpoint by parameter, or their averages where it has some."""
+    """Return the fp32 master weights of a checkpoint by name, or their averages if it has them."""
     reader = CheckpointReader(directory, index)
     keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in index.parameters.items()}
-    return {name: reader.whole(key, name) for name, key in keys.items()}
+    return {name: reader.parameter(key, name) for name, key in keys.items()}
 
 
 def _note(text: str) -> None:

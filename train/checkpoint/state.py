@@ -1,4 +1,4 @@
-"""The state of a run as a checkpoint holds it."""
+"""The state of a run in a checkpoint: counters, position of the stream, identity of the run."""
 
 from __future__ import annotations
 
@@ -19,49 +19,46 @@ _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """The position of a run and its description: all but parameters and optimizer states."""
+    """Position and description of a run, without parameters and optimizer states."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
 
     step: _Count
     """optimizer steps done, skipped ones included"""
     samples: _Count
-    """rows consumed: the whole position of the stream"""
+    """rows consumed, which is the position of the stream"""
     tokens: _Count = 0
     """real tokens seen"""
     skipped: _Count = 0
     """steps whose gradient was not finite"""
     skipped_in_a_row: _Count = 0
-    """of these, the last ones without a good step between"""
+    """of these, the latest consecutive ones"""
     heldout_loss: float | None = None
-    """loss on the first held-out set at this step, where it was measured"""
+    """loss on the first held-out set at this step, if it was evaluated"""
     heldout_losses: tuple[float, ...] = ()
-    """losses on the first held-out set so far, one in `evaluate.every` steps, where the optimizer follows them"""
+    """losses on the first held-out set every `evaluate.every` steps, if the optimizer follows them"""
     best: Best | None = None
-    """best value of the metric of `early_stop`, where there is one"""
+    """best value of the `early_stop` metric, if configured"""
     frozen: dict[str, Any] = field(default_factory=dict)
-    """configuration keys that a continuation must share"""
+    """configuration keys that a resumed run must share"""
     stream: dict[str, Any] = field(default_factory=dict)
-    """state that `Stream.state_dict` gave; empty in checkpoints of earlier versions"""
+    """`Stream.state_dict`; empty in earlier versions"""
     base: str = ""
-    """digest of the weights beside an adapter, which the checkpoint does not hold; empty: it holds all"""
+    """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
-    """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
+    """world size, ZeRO stage and so on: may change, results are then equal up to rounding"""
     versions: dict[str, str] = field(default_factory=dict)
-    """versions of the libraries that computed it"""
+    """versions of the libraries"""
 
     def plain(self) -> dict[str, Any]:
-        """Return the state as a checkpoint's index holds it.
-
-        Left out are held-out losses that no optimizer follows, and the best and the base where there is none.
-        """
+        """Return the state as plain data for the index, without empty optional keys."""
         absent = [key for key in ("heldout_losses", "best", "base") if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
-        """Return the state after a step; a skipped one counts, and consumes its rows, like any other."""
+        """Return the state after a step; a skipped step counts and consumes rows, too."""
         return replace(
             self,
             step=self.step + 1,
@@ -78,7 +75,7 @@ def read_state(index: Index) -> TrainState:
     """Return the state in an index.
 
     Raises:
-        CheckpointError: a key is missing, unknown or of another type, or two of them contradict each other.
+        CheckpointError: a key is missing, unknown, of another type or contradictory.
     """
     try:
         state: TrainState = TypeAdapter(TrainState).validate_json(json.dumps(index.state))
@@ -92,7 +89,7 @@ def read_state(index: Index) -> TrainState:
 
 
 def find_changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Return the frozen keys that differ between checkpoint and start, with both values; allowed keys are left out."""
+    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones."""
     pairs = dict(saved.frozen), dict(now.frozen)
     if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data
         pairs[0]["data (digest)"], pairs[1]["data (digest)"] = saved.dataset, now.dataset

@@ -1,8 +1,7 @@
-"""The elements of each parameter that this rank holds, at every ZeRO stage.
+"""Find the elements of each parameter that this rank holds, at every ZeRO stage.
 
-A `Fragment` is the part of a flat (train.weights.flats) that belongs to one parameter, together with the optimizer
-states of the same elements. This file and train.weights.flats know DeepSpeed's private attributes (0.19.8, an exact
-pin).
+A `Fragment` is the part of a flat buffer that belongs to one parameter, with the optimizer states of the same elements.
+This file and train/optim/weights/flat_buffers.py use private attributes of DeepSpeed (0.19.8, an exact pin).
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ class Fragment:
 
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
-    """Return the full shape of each parameter that a checkpoint holds, also where this rank holds only a slice.
-
-    Those of a model beside an adapter are not held: they are where they came from.
-    """
+    """Return the full shape of each parameter in a checkpoint; the base model of an adapter is not stored."""
     kept = [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad or _holds_frozen(engine)]
     return {name: list(full_shape(p)) for name, p in kept}
 
@@ -52,19 +48,19 @@ def _holds_frozen(engine: Engine) -> bool:
 
 
 def buffers(engine: Engine) -> dict[str, Tensor]:
-    """Return persistent buffers, whole on every rank."""
+    """Return the persistent buffers, which every rank holds."""
     saved = engine.model.state_dict(keep_vars=True)
     return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
 
 
 def whole_states(engine: Engine) -> dict[str, Tensor]:
-    """Return optimizer states that are not cut, the same on every rank: `KEY/PARAMETER` → tensor."""
+    """Return the unsliced optimizer states, the same on every rank: `KEY/PARAMETER` → tensor."""
     optimizer = engine.optimizer
     return dict(sorted(optimizer.whole.items())) if isinstance(optimizer, WholeParameterOptimizer) else {}
 
 
 def set_whole_states(engine: Engine, states: Mapping[str, Tensor]) -> None:
-    """Give an optimizer that has such states those of a checkpoint."""
+    """Set the unsliced optimizer states from a checkpoint."""
     optimizer = engine.optimizer
     if isinstance(optimizer, WholeParameterOptimizer):
         optimizer.whole = {key: tensor.to(engine.world.device) for key, tensor in states.items()}
@@ -75,7 +71,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
     Args:
         engine: the engine.
-        owned: only what this rank writes: at stage 0, where every rank holds all, equal shares of all elements.
+        owned: only what this rank writes; at stage 0, an equal share of all elements.
     """
     trainable = list(segments_of(engine.model, engine.deepspeed))
     if owned and engine.config.zero.stage == 0:
@@ -96,7 +92,6 @@ def _fragment(engine: Engine, piece: Segment) -> Fragment:
 
 
 def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
-    """Return the optimizer's states of a flat, and what is kept beside them."""
     states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
     for kept in (engine.anchors, engine.average):
         states |= {} if kept is None else kept.of.get(flat, {})
@@ -130,10 +125,10 @@ def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
 
 
 def scalars(engine: Engine) -> dict[str, dict[str, float]]:
-    """Return optimizer states that are one number per group, such as the number of updates.
+    """Return the scalar optimizer states by group, such as the number of updates.
 
     Raises:
-        CheckpointError: the flats of a group disagree.
+        CheckpointError: the flat buffers of a group disagree.
     """
     scalars: dict[str, dict[str, float]] = {}
     for flat, group in iterate_flats(engine.deepspeed):
@@ -151,14 +146,14 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
 def prepare_states(
     engine: Engine, keys: Mapping[str, Collection[str]], numbers: Mapping[str, Mapping[str, float]]
 ) -> None:
-    """Create the optimizer state of every flat, zeros to be overwritten, as the first step would have.
+    """Create the optimizer state of every flat buffer, zeros to be overwritten, as the first step would.
 
-    Each flat gets number tensors of its own: torch updates them in place.
+    Every buffer gets its own scalar tensors: torch updates them in place.
 
     Args:
         engine: the engine.
-        keys: optimizer group → states that have one number per element.
-        numbers: optimizer group → state → number, for states that have one number per group.
+        keys: optimizer group → elementwise states.
+        numbers: optimizer group → scalar state → value.
     """
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
@@ -182,12 +177,7 @@ def prepare_states(
 
 
 def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
-    """Anchor the weights as the regularizer says, unless a checkpoint has brought their anchors.
-
-    Args:
-        engine: the engine.
-        fresh: parameters that are new in this run.
-    """
+    """Anchor the weights as the regularizer says, unless a checkpoint contained anchors."""
     if engine.anchors is None or engine.anchors.of:
         return
     for flat, _ in iterate_flats(engine.deepspeed):
@@ -198,18 +188,18 @@ def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
 
 
 def refresh_weights(engine: Engine) -> None:
-    """Copy the masters into the weights of the model; DeepSpeed does so only after a step."""
+    """Copy the master weights into the model; DeepSpeed does so only after a step."""
     zero = engine.deepspeed.optimizer
     if zero is engine.optimizer:
         return
     if engine.config.zero.stage < 3:
         zero.update_lp_params()
         return
-    zero.empty_partition_cache()  # a forward pass may have left parameters gathered, which would stay as they were
+    zero.empty_partition_cache()  # parameters still gathered from a forward pass would keep their old values
     for index in range(len(zero.fp16_groups)):
         zero._reassign_or_swap_out_partitioned_parameters(index)
     if persistent := zero.persistent_parameters:
-        persistent[0].partition(persistent)  # without this the gather finds nothing to do
+        persistent[0].partition(persistent)  # otherwise the gather does nothing
         persistent[0].all_gather(persistent)
 
 

@@ -1,4 +1,4 @@
-"""A configuration whose paths hold from every directory, as a run stores it."""
+"""Resolve the relative paths of a configuration, for the copy that a run stores."""
 
 from __future__ import annotations
 

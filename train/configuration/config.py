@@ -1,7 +1,6 @@
-"""The configuration of the trainer: keys with defaults and ranges, and checks that need several keys.
+"""Configuration of the trainer: keys with defaults and ranges, and checks across keys.
 
-`frozen` lists the keys that a run and its continuation must share. It leaves out the last step, the distribution over
-processes, and what is written.
+`frozen` returns the keys that a resumed run must share with its checkpoint.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ class EvaluateConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class CheckpointConfig:
-    """Saving of the state, and which checkpoints are kept."""
+    """Saving and retention of checkpoints."""
 
     every: Positive | None = 1000
     """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
     at: tuple[str, ...] = ()
-    """also save, and keep, the first step that has seen so much: [1M words, 10M tokens], with k, M or G"""
+    """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens], with k, M or G"""
     tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
-    """tokens of a word of the training text, with which `at` counts words: clozeline tokenizer-report measures it"""
+    """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures it"""
     keep_last: Positive = 2
     """newest checkpoints to keep"""
     keep_every: Positive | None = None
@@ -65,9 +64,9 @@ class CheckpointConfig:
     max_failures: Positive = 3
     """failed saves in a row that end the run with exit code 74"""
     verify: Literal["sizes", "full"] = "full"
-    """properties that a start checks of a checkpoint's files: sizes, or hashes as well"""
+    """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False
-    """write a copy of the state while training continues; the copy takes the memory of weights and moments once more"""
+    """save in the background, from a copy that takes the memory of weights and optimizer state again"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 
@@ -81,7 +80,6 @@ class CheckpointConfig:
 
 
 def _words(value: Any) -> Any:
-    """Return a list of one word for a word alone."""
     words = [value] if isinstance(value, str) else value
     return tuple(words) if isinstance(words, list) else words
 
@@ -97,11 +95,11 @@ class TrainConfig:
     data: DataConfig
     """sets, order and batches"""
     init_parts: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """parameters that begin with the weights of model.init_from: body, embeddings, or regular expressions for whole
-    names; none: all are new, in a model of that configuration; default: all that it has"""
+    """parameters to initialize from model.init_from: body, embeddings, or regular expressions for full names; none:
+    only its configuration; default: all that it has"""
     freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """parameters that stay as they are, without dropout and outside the optimizer: body (all but the heads),
-    embeddings, or regular expressions for whole names: [embeddings, 'family.stack.layers.[01].*']"""
+    """frozen parameters, without dropout and outside the optimizer: body (all but the heads), embeddings, or regular
+    expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
     optimizer: Annotated[Chosen, OneOf("clozeline.train.optim.optimizers")] = Field(
         default_factory=lambda: _default("optimizers")
     )
@@ -111,25 +109,25 @@ class TrainConfig:
     )
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
     unfreeze_every: Positive | None = None
-    """steps after which the next layer from the top begins to learn, after the heads and at last the embeddings; null:
-    all learn from the start"""
+    """steps after which the next layer from the top is unfrozen, after the heads and before the embeddings; null: all
+    train from the start"""
     regularizer: Annotated[Chosen, OneOf("clozeline.train.optim.regularizers")] | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     average: AverageConfig | None = None
-    """evaluate and export an exponential moving average of the weights, {decay: 0.999}, in their place; null: none"""
+    """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
     activation_checkpointing: bool = False
-    """keep only the input of each layer for the backward pass, which runs the layer again: same bits, less memory"""
+    """recompute each layer in the backward pass: less memory, same bits"""
     compile: bool = False
     """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
     differ in their last bits"""
     deterministic: bool = True
-    """the same bits from the same start; false lets a GPU take faster kernels, and a resumed run is not bit-exact"""
+    """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
-    """largest norm of the whole gradient; 0 does not clip"""
+    """maximum gradient norm over all parameters; 0: no clipping"""
     seed: Natural = 0
     """seed of initial weights and dropout"""
     steps: Positive = 1000
@@ -137,7 +135,7 @@ class TrainConfig:
     output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
     branch_from: Annotated[Path, HOME_EXPANDED] | None = None
-    """run whose checkpoint of step schedule.decay_from begins this one; a start with that key sets it; null: none"""
+    """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that key; null: none"""
     resume: Literal["auto", "never", "must"] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
     an empty directory only"""
@@ -158,6 +156,7 @@ class TrainConfig:
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
 
     def __post_init__(self) -> None:
+        # batches and lanes
         data = self.data
         if data.global_batch % data.lane_count:
             raise ValueError(
@@ -167,6 +166,7 @@ class TrainConfig:
             raise ValueError(
                 f"data.micro_batch: expected a divisor of data.global_batch {data.global_batch}, got {data.micro_batch}"
             )
+        # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.compile and self.zero.stage == 3:
@@ -179,9 +179,10 @@ class TrainConfig:
         kind = self.optimizer.type
         if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
             raise ValueError(
-                f"optimizer: {self.optimizer.name} needs statistics of a whole {kind.statistics}, and has no method "
-                "`bind` that says how to find them in pieces: set zero.stage=0"
+                f"optimizer: {self.optimizer.name} needs statistics of an entire {kind.statistics}, and has no method "
+                "`bind` to find its pieces: set zero.stage=0"
             )
+        # evaluation, averages, logging
         if self.optimizer.type.follows_heldout and (self.evaluate.every is None or self.evaluate.max_rows == 0):
             raise ValueError(
                 f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
@@ -192,7 +193,7 @@ class TrainConfig:
                 "early_stop: set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
             )
         if self.average is not None and self.optimizer.type.averages:
-            raise ValueError(f"average: {self.optimizer.name} keeps an average of its own: remove the key")
+            raise ValueError(f"average: {self.optimizer.name} keeps its own average: remove the key")
         batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
         if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
             raise ValueError(
@@ -201,6 +202,7 @@ class TrainConfig:
             )
         if self.profile is not None:
             self.profile.check(self.steps)
+        # offload, regularizer, heads, adapter
         incompatible = {
             "average": self.average,
             "data.batch_tokens": data.batch_tokens,
@@ -216,14 +218,10 @@ class TrainConfig:
         self._check_adapter()
 
     def _check_adapter(self) -> None:
-        """Check that there is a model to adapt, and one key that says what trains."""
         if self.model.adapter is None:
             return
         if self.model.init_from is None:
-            raise ValueError(
-                "model.adapter: expected model.init_from, a run or a folder with the model beside which the adapter "
-                "trains"
-            )
+            raise ValueError("model.adapter: expected model.init_from, a run or a folder with the model to adapt")
         if self.freeze:
             raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
 
@@ -237,19 +235,19 @@ class TrainConfig:
         decay = self.optimizer.options.weight_decay
         if self.regularizer.type.replaces_decay and decay:
             raise ValueError(
-                f"optimizer.weight_decay: expected 0 beside the regularizer {self.regularizer.name}, which has a pull "
-                f"of its own, got {decay}"
+                f"optimizer.weight_decay: expected 0 with the regularizer {self.regularizer.name}, which has its own "
+                f"decay, got {decay}"
             )
 
     def _check_groups(self, head: str) -> None:
-        """Check that groups of rows that a head compares are the same for every world size and micro-batch."""
+        """Check that a head compares the same groups of rows at every world size and micro-batch."""
         if "group_size" not in find("clozeline.model.heads", head).settings:
             return
         size, rows = self.model.heads[head].group_size, self.data.micro_batch
         if rows % size:
             raise ValueError(
                 f"model.heads.{head}.group_size: expected a divisor of data.micro_batch {rows}, got {size}: a "
-                "micro-batch holds whole groups"
+                "micro-batch holds entire groups"
             )
         if self.data.length_buckets:
             raise ValueError(
@@ -268,7 +266,7 @@ def _default(kind: str) -> Chosen:
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:
-    """Return the number of micro-batches that each rank runs in a step.
+    """Return the micro-batches per rank and step.
 
     Raises:
         ConfigurationError: the world size does not fit the lanes or the batches; the message names sizes that fit.
@@ -293,10 +291,9 @@ def check_world(config: TrainConfig, world_size: int) -> int:
 
 
 def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
-    """Return the ZeRO stage in force, for the configured one or another.
+    """Return the ZeRO stage that runs for the configured stage, or for another.
 
-    One rank in fp32 runs stages 1 and 2 as stage 0: it has no other to share state with, and masters beside weights of
-    the same type would be a second copy, unless they are in the memory of the host.
+    One rank in fp32 runs stages 1 and 2 as stage 0, where fp32 master weights would only be a second copy.
     """
     stage = config.zero.stage if stage is None else stage
     alone = world_size == 1 and config.precision == "fp32" and config.zero.offload == "none"
@@ -338,27 +335,23 @@ _FREE: Final = (
     "data.max_damaged_fraction",
     "data.store",
 )
-"""Keys in which a continuation may differ. Sets, weights, objectives and phases are part of the stream's state."""
+"""Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""
 
 
 _SINCE: Final[dict[str, Any]] = {"freeze": []}
-"""Keys of the training that earlier versions did not have, at what they did."""
+"""Values that checkpoints of earlier versions imply for keys they do not have."""
 
 
 def frozen(config: TrainConfig) -> dict[str, Any]:
-    """Return the keys that a continuation must share with its checkpoint, dotted, with their values."""
-    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # given or default
+    """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
+    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     return {key: value for key, value in plain.items() if not _is_free(key)}
 
 
 def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
-    """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options.
+    """Return the `frozen` keys of an earlier version under their present names.
 
-    Keys of the model that the version did not have are at their default, which is what it did.
-
-    Args:
-        saved: what it gave.
-        model: whose keys these are.
+    Model keys that it did not have get their default, which is how it behaved.
     """
     renamed = dict(iter_renamed_keys(TrainConfig))
     present = {renamed.get(key, key): value for key, value in saved.items()}
@@ -368,7 +361,6 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
 
 
 def _within(key: str, present: Mapping[str, Any]) -> bool:
-    """Return whether a key, a mapping that holds it, or a key in it is there."""
     return any(f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}.") for other in present)
 
 
@@ -377,7 +369,7 @@ def _is_free(key: str) -> bool:
 
 
 def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one mapping with dotted keys."""
+    """Flatten nested mappings to dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in plain.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The configuration of a stream: which sets it reads, until when, and how."""
+"""Configuration of the data: training and held-out sets, phases, batches, loading."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ Natural = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OnlineCorruption(NamedObjective):
-    """An entry of `data.corrupt`. The objective's own options are beside these keys."""
+    """An entry of `data.corrupt`: these keys, and the options of the objective."""
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     """seed of corruption; default: that of the sample set"""
 
 
 def _as_list(value: Any) -> Any:
-    """Return a list of entries: one entry alone is a list of one, null an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -44,7 +43,6 @@ def default_lanes(*global_batches: int) -> int:
 
 
 def _as_given(value: Any) -> Any:
-    """Return paths as text, with the double slash of URLs, which `Path` has folded."""
     if isinstance(value, dict):
         return {name: _as_given(path) for name, path in value.items()}
     if isinstance(value, list):
@@ -64,12 +62,12 @@ class PhaseConfig:
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch; default: equal ones"""
     until_samples: Positive | None = None
-    """samples of the whole run after which the phase ends, a multiple of the global batches beside it; only the last
+    """samples of the run after which the phase ends, a multiple of the global batches before and after; only the last
     phase has none"""
     global_batch: Positive | None = None
     """rows of one optimizer step in this phase; default: data.global_batch"""
     corrupt: OnlineEntries = Field(default_factory=list)
-    """objective that corrupts the samples of this phase, for a mask rate that falls, say; default: data.corrupt"""
+    """objective that corrupts the samples of this phase, for example with a lower mask_rate; default: data.corrupt"""
 
     @property
     def sets(self) -> list[Path]:
@@ -79,7 +77,7 @@ class PhaseConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DataConfig:
-    """The data of a run, and the portions in which it is read."""
+    """Data of a run."""
 
     RENAMED: ClassVar = {
         "on_corrupt": "on_damaged",
@@ -97,15 +95,15 @@ class DataConfig:
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
     ignore: list[str] = Field(default_factory=list)
-    """columns of the sets, and heads of their objectives, that this run leaves unread on purpose: [sentence_label]"""
+    """columns of the sets, and heads of their objectives, that this run ignores on purpose: [sentence_label]"""
     heldout: Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
-    """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
-    exists, and `../dev*/manifest.json` of a task; beside a URL none is looked for"""
+    """held-out set, or several by name; default: `../heldout/manifest.json` next to the first training set, if it
+    exists, and `../dev*/manifest.json` of a task; none for URLs"""
     global_batch: Positive = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
     batch_tokens: Positive | None = None
-    """real tokens of one optimizer step at least, over all ranks: portions of `global_batch` rows, or of a phase's, are
-    added until a step has so many; null: one portion"""
+    """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows are joined until a
+    step has as many; null: one batch"""
     micro_batch: Positive = 8
     """rows of one forward pass on one rank; never changes a result beyond rounding"""
     lanes: Positive | None = None
@@ -124,14 +122,14 @@ class DataConfig:
     """type in which input ids travel to the device, where they are widened: uint16 (vocabularies up to 65,536) makes
     batches a quarter as large in page-locked memory and on the bus"""
     length_buckets: bool = False
-    """put a rank's rows of a global batch in order of length, so that micro-batches have fewer pads"""
+    """sort a rank's rows of a global batch by length, so that micro-batches need less padding"""
     label_capacity: Positive | None = None
-    """labels of a micro-batch, to whose number its label places are padded, for heads that `compile: true` then
-    compiles, too; a fuller micro-batch is padded to the next multiple, which is compiled once; default: no padding"""
+    """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads, too; a fuller
+    micro-batch is padded to the next multiple, compiled once; default: no padding"""
     on_damaged: Literal["raise", "skip"] = "raise"
-    """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
+    """an unreadable block ends the run, or its rows become filler rows and no other row moves"""
     max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
-    """share of a set's blocks that may be skipped before the run ends all the same"""
+    """share of a set's blocks that may be skipped before the run ends"""
     store: StoreOptions = StoreOptions()
     """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
 
@@ -139,9 +137,7 @@ class DataConfig:
         if (self.shards is None) == (not self.phases):
             raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
         if self.weights and self.phases:
-            raise ValueError(
-                "data.weights: belong to data.shards; beside data.phases, each phase has weights of its own"
-            )
+            raise ValueError("data.weights: belong to data.shards; with data.phases, each phase has weights of its own")
 
     @property
     def all_phases(self) -> dict[str, PhaseConfig]:

@@ -1,4 +1,4 @@
-"""The configuration of what a run records."""
+"""Configuration of what a run records and profiles."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from clozeline.configuration.config import STRICT
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LogConfig:
-    """Records that are written during the run."""
+    """Records of a run."""
 
     every: Annotated[int, Field(ge=1)] = 1
-    """steps between objects of metrics.jsonl"""
+    """steps between records in metrics.jsonl"""
     seconds: Annotated[float, Field(ge=0.0)] = 10.0
-    """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
+    """seconds between printed lines if there is no terminal; 0: every record"""
     report: bool = True
     """write report.html, with curves, at the end of the run"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
     tracker: Literal["wandb", "mlflow"] | None = None
-    """also send figures to Weights & Biases or MLflow, which must be installed; null: to neither"""
+    """also log to Weights & Biases or MLflow, which must be installed; null: neither"""
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
-    """robust standard deviations above the last records at which a loss or gradient norm is reported as a spike, with
-    its rows; null: never"""
+    """report a loss or gradient norm this many robust standard deviations above the recent ones as a spike, with its
+    rows; null: never"""
     noise_scale: bool = False
-    """record the noise of the gradient, by which report.html draws the batch above which more rows hardly help; needs
-    several micro-batches in a step, over all ranks"""
+    """record the gradient noise scale, the batch size above which more rows hardly help, for report.html; needs several
+    micro-batches per step over all ranks"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -37,20 +37,20 @@ class ProfileConfig:
     """The steps that are profiled."""
 
     first: Annotated[int, Field(alias="from", ge=1)]
-    """first step that is profiled; later than the first few, which also warm up"""
+    """first profiled step; choose one after the warm-up of the first few"""
     steps: Annotated[int, Field(ge=1)] = 5
-    """steps that are profiled; each takes longer than usual, and some MB of the trace"""
+    """number of profiled steps; each takes longer than usual, and some MB of the trace"""
 
     @property
     def last(self) -> int:
-        """Last step that is profiled."""
+        """Last profiled step."""
         return self.first + self.steps - 1
 
     def check(self, steps: int) -> None:
-        """Check that a run of so many steps has all of them.
+        """Check that a run of `steps` steps contains all of them.
 
         Raises:
-            ValueError: it ends before.
+            ValueError: it ends earlier.
         """
         if self.last > steps:
             raise ValueError(

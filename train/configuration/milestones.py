@@ -1,4 +1,4 @@
-"""Numbers of tokens or words after which a checkpoint is saved, and kept."""
+"""Parse `checkpoint.at`: tokens or words after which a checkpoint is saved and kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> list[float]:
-    """Return the tokens of entries such as 10M tokens, ascending; ["2k words"] at 1.5 tokens a word is [3000.0].
+    """Convert entries such as "10M tokens" to tokens, ascending; ["2k words"] at 1.5 tokens per word is [3000.0].
 
     Args:
-        entries: a number, k, M or G, and what is counted.
-        tokens_per_word: tokens of a word of the training text; None: not known.
+        entries: a number with k, M or G, and `tokens` or `words`.
+        tokens_per_word: of the training text; None: unknown.
 
     Raises:
         ValueError: an entry is not a number of tokens or words.

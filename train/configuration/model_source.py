@@ -1,4 +1,4 @@
-"""The configuration of a model that begins with the weights of another one: it comes with them."""
+"""Read the configuration of the model that `model.init_from` names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 
 def with_source(value: Any) -> Any:
-    """Add the keys of the model that `init_from` names to those that are given, unless these name a family.
+    """Fill in the keys of the model that `init_from` names, unless a family is configured.
 
     Example: `{init_from: runs/own, dropout: {hidden: 0.1}}` is the model of runs/own with another dropout.
 
@@ -32,9 +32,8 @@ def with_source(value: Any) -> Any:
 def _plain_model(source: Path) -> dict[str, Any]:
     run = source / "config.yaml"
     if not run.is_file():
-        from clozeline.model.checkpoints import (
-            read_checkpoint,
-        )  # torch, which most readers of a configuration do without
+        # imports torch, which most readers of a configuration do not need
+        from clozeline.model.checkpoints import read_checkpoint
         from clozeline.train.configuration.padded_vocabulary import table_multiple
 
         checkpoint = read_checkpoint(source)
@@ -46,5 +45,5 @@ def _plain_model(source: Path) -> dict[str, Any]:
         if not isinstance(model, dict):
             raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
         own = {key: part for key, part in model.items() if key != "init_from"}
-        validate(ModelConfig, own, str(run), "model.")  # or its mistakes would be blamed on this start
+        validate(ModelConfig, own, str(run), "model.")  # name the run's file in errors, not this start
     return own

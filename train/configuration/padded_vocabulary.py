@@ -1,4 +1,4 @@
-"""The padding of a published model's token table, which its rows and its tokenizer tell."""
+"""Infer how a published model pads its token table, from its rows and its tokenizer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LARGEST: Final = 4096
 
 
 def row_multiple(rows: int, vocab_size: int) -> int | None:
-    """Return the number to a multiple of which a vocabulary is padded to `rows`; None if there is none up to 4096.
+    """Return the multiple to which a vocabulary is padded to give `rows`; None if there is none up to 4096.
 
-    The smallest power of two, else the smallest multiple of 8.
+    Prefers the smallest power of two, then the smallest multiple of 8.
     """
     powers = (1 << power for power in range(_LARGEST.bit_length()))
     numbers = (*powers, *range(8, _LARGEST + 1, 8))
@@ -26,15 +26,10 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
 
 
 def table_multiple(source: Path, rows: int) -> int:
-    """Return `vocab_multiple` of a model in a folder; 1 where it has no tokenizer, or one of another vocabulary.
-
-    Args:
-        source: folder of a published or imported model.
-        rows: of its token table.
-    """
+    """Return `vocab_multiple` of a model folder; 1 without a tokenizer, or with one of another vocabulary."""
     try:
         size = _vocabulary_size(source)
-    except (ClozelineError, OSError):  # without a tokenizer; what is wrong shows when it is needed
+    except (ClozelineError, OSError):  # without a usable tokenizer
         return 1
     return row_multiple(rows, size) or 1
 

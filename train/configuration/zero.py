@@ -1,4 +1,4 @@
-"""The keys of ZeRO: what is spread over the ranks, and what is kept in the memory of the host."""
+"""Configuration of ZeRO: state partitioned over the ranks, and offloaded to the host."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class ZeroConfig:
     """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 
     stage: Literal[0, 1, 2, 3] = 1
-    """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short. One rank in
+    """0: nothing, 1: optimizer state, 2: also gradients, 3: also parameters. Use 1 until memory is short; one rank in
     fp32 runs 1 and 2 as 0"""
     bucket: Annotated[int, Field(ge=1)] | None = None
     """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them, at most 5e8"""
     persistent: Annotated[int, Field(ge=0)] = 100_000
-    """stage 3: parameters with at most this many elements stay whole on every rank: no gathering"""
+    """stage 3: parameters with at most this many elements are not partitioned"""
     offload: Literal["none", "optimizer", "parameters"] = "none"
-    """state that is in the memory of the host, which also does the update (arXiv 2101.06840): optimizer from stage 1
-    on, parameters as well at stage 3; for optimizers whose update of an element needs that element alone"""
+    """state to keep and update on the host (arXiv 2101.06840): optimizer from stage 1 on, also parameters at stage 3;
+    for elementwise optimizers such as adamw and lion"""
 
     def __post_init__(self) -> None:
         least = {"none": 0, "optimizer": 1, "parameters": 3}[self.offload]
@@ -33,15 +33,15 @@ class ZeroConfig:
             raise ValueError(f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}")
 
     def check_offload(self, optimizer: Chosen, precision: str, incompatible: Sequence[str]) -> None:
-        """Check that the host does the same update as the device would, as far as that was measured.
+        """Check that offloading was tested with this optimizer, precision and the other keys that are set.
 
         Args:
             optimizer: of the run.
             precision: of the run.
-            incompatible: keys that are set and with which it was not measured, or failed.
+            incompatible: keys that are set and do not work with offloading.
 
         Raises:
-            ValueError: it does not, or it was not measured.
+            ValueError: it was not, or failed.
         """
         if self.offload == "none":
             return
@@ -53,4 +53,6 @@ class ZeroConfig:
         if incompatible:
             raise ValueError(f"zero.offload: does not go together with {incompatible[0]}: remove one of the two")
         if precision == "bf16" and self.stage == 1:
-            raise ValueError("zero.offload: at stage 1 in bf16 gradients would be added up otherwise: set zero.stage=2")
+            raise ValueError(
+                "zero.offload: at stage 1 in bf16 gradients would be accumulated differently: set zero.stage=2"
+            )

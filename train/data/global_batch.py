@@ -1,6 +1,6 @@
-"""The next global batch: this rank's micro-batches, and what all ranks must know before they compute.
+"""Get the next global batch: this rank's micro-batches, and label counts over all ranks.
 
-Label counts, tokens, a request to stop and a failed read travel together: one collective per step.
+Label counts, tokens, stop requests and failed reads share one collective per step.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from clozeline.train.distributed.stopping import Interrupted, StopRequest
 
 
 class MicroBatch(Protocol):
-    """A batch, as far as the engine reads it."""
+    """What the engine reads of a batch."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """Inputs of the model by feature name."""
+        """Model inputs by name."""
 
     @property
     def origin(self) -> Int64:
-        """Set, stored block and row in it of each row [B, 3]."""
+        """Source, stored block and row of each row [B, 3]."""
 
 
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
@@ -42,38 +42,39 @@ class BatchSource(Protocol[B_co]):
 
 
 class CountingHead(Protocol):
-    """A head, as far as counting is concerned."""
+    """What counting needs of a head."""
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """Return what a batch adds to the divisor of the head's loss, from its inputs alone."""
+        """Return what a batch adds to the divisor of the head's loss."""
 
 
 @dataclass(frozen=True)
 class GlobalBatch(Generic[B]):
-    """This rank's part of a global batch, with figures over all ranks."""
+    """This rank's part of a global batch, with totals over all ranks."""
 
     micro_batches: Sequence[B]
-    """this rank's; empty on some ranks where `stop` is set"""
+    """of this rank; may be empty where `stop` is set"""
     counts: dict[str, float]
     """head → divisor of its loss, over all ranks"""
     tokens: int
     """real tokens over all ranks"""
     stop: bool
-    """true if some rank was asked to stop: then no rank trains on this batch"""
+    """some rank was asked to stop, so no rank trains on this batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
     padded_tokens: int = 0
-    """places of the id tensors over all ranks: real tokens, pads and filler rows"""
+    """positions computed over all ranks: real tokens, padding and filler rows"""
 
 
 def next_global_batch(
     source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest
 ) -> GlobalBatch[B]:
-    """Return the next global batch; once a stop is requested no rank waits for data.
+    """Return the next global batch; after a stop request no rank waits for data.
 
     Raises:
         ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
     """
+    # read this rank's micro-batches
     micro_batches: Sequence[B] = ()
     problem: Exception | None = None
     began = time.perf_counter()
@@ -82,6 +83,7 @@ def next_global_batch(
             micro_batches = _read_interruptibly(source, stop)
     except (ClozelineError, OSError) as error:
         problem = error
+    # sum over the ranks: waiting time by rank, flags, tokens, labels by head
     waited = [0.0] * world.size
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
@@ -105,12 +107,9 @@ def next_global_batch(
 def next_batch_of_tokens(
     source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest, tokens: int | None
 ) -> GlobalBatch[B]:
-    """Return the next global batch, of as many portions of the source as hold so many real tokens; None: of one.
+    """Return a global batch with at least `tokens` real tokens, joined from several of the source; None: one.
 
-    The portions that a batch has follow from its tokens over all ranks, the same at every world size.
-
-    Raises:
-        ClozelineError: as `next_global_batch`.
+    How many are joined depends on tokens over all ranks, so it is the same at every world size.
     """
     batch = next_global_batch(source, heads, world, stop)
     while tokens is not None and batch.tokens < tokens and not batch.stop:
@@ -130,7 +129,7 @@ def _join(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
 
 
 def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B]:
-    """Return the next micro-batches, or none if a signal comes first: a store may not answer for minutes."""
+    """Return the next micro-batches, or none if a signal comes first; a remote store may block for minutes."""
     try:
         stop.interrupts = True
         micro_batches = source.next_step()
@@ -143,12 +142,12 @@ def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B
 
 
 def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> float:
-    """Return what some micro-batches add to the divisor of a head's loss."""
+    """Return what micro-batches add to the divisor of a head's loss."""
     return float(sum(head.count(batch.tensors) for batch in micro_batches))
 
 
 def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-    """Return sums named "head" or "head/name", each divided by the count of its head; 0 where that is 0.
+    """Divide sums named "head" or "head/name" by the count of the head; 0 where the count is 0.
 
     Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
     """
@@ -157,7 +156,7 @@ def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str
 
 
 def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
-    """Return the tokens of rows with weight, of both rows of an encoder-decoder and both views, without padding."""
+    """Count tokens without padding and filler; encoder-decoders count both sides, contrastive rows both views."""
     total = 0.0
     for batch in micro_batches:
         weighted = batch.tensors["row_weight"] > 0
@@ -170,6 +169,6 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
 
 
 def count_padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
-    """Return the places that the model computes: of both rows of an encoder-decoder and both views, with padding."""
+    """Count positions that the model computes, with padding: both sides, both views."""
     names = ("input_ids", "decoder_input_ids", "input_ids_b")
     return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

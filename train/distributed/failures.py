@@ -1,4 +1,4 @@
-"""Exit codes and messages for the errors of a rank."""
+"""Map an error of a rank to an exit code and a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LESS_MEMORY: Final = (
 
 
 def explain(error: Exception) -> tuple[int, str]:
-    """Return the exit code of an error, and a message; a fault of Clozeline's own has its traceback for one."""
+    """Return exit code and message of an error; the message of a bug is its traceback."""
     text = str(error)
     if isinstance(error, ClozelineError):
         return error.exit_code, text

@@ -1,7 +1,7 @@
-"""Start and end of the process group, and the small values that ranks exchange.
+"""Join and leave the process group, and exchange small values between ranks.
 
-The same entry point serves `python`, `torchrun`, `deepspeed` and `srun`: the five variables that torch reads are
-taken from the environment, from Slurm, or set for one process.
+Works under `python`, `torchrun`, `deepspeed` and `srun`: torch's five variables come from the environment, from Slurm,
+or are set for a single process.
 """
 
 from __future__ import annotations
@@ -26,16 +26,12 @@ from clozeline.errors import ClozelineError, ConfigurationError, PeerError, Stor
 T = TypeVar("T")
 
 _FIRST_PORT: Final = 29500
-"""Port of the rendezvous under Slurm; a job adds the last digits of its number, so that two jobs may share a node."""
+"""First rendezvous port under Slurm; the job id is added, so that two jobs can share a node."""
 
 
 @dataclass(frozen=True)
 class World:
-    """The ranks of a run, and their exchange of small values.
-
-    `group` is a gloo group with a timeout: small values and barriers travel over it on the host, never over the
-    communication of the accelerator.
-    """
+    """The ranks of a run. Small values and barriers use `group`, a gloo group on the host with a timeout."""
 
     rank: int
     size: int
@@ -44,7 +40,7 @@ class World:
     group: Any
 
     def total(self, values: Sequence[float]) -> list[float]:
-        """Sum over ranks in float64, the same on every rank: one collective for all the values."""
+        """Sum values over ranks in float64, by one collective."""
         tensor = torch.tensor(list(values), dtype=torch.float64)
         dist.all_reduce(tensor, group=self.group)
         return [float(value) for value in tensor.tolist()]
@@ -56,15 +52,11 @@ class World:
         return values
 
     def barrier(self) -> None:
-        """Wait for all ranks; fails after the start's timeout."""
+        """Wait for all ranks, until the timeout."""
         dist.barrier(group=self.group)
 
     def raise_everywhere(self, error: Exception | None) -> None:
-        """Raise the lowest rank's error on every rank, so that no rank continues alone.
-
-        Raises:
-            ClozelineError: the error of this rank if it is the lowest one that failed, else a PeerError.
-        """
+        """Raise the error of the lowest failed rank on every rank, as a PeerError on the others."""
         code = getattr(error, "exit_code", StorageError.exit_code)
         problems = self.gather(None if error is None else (str(error), code))
         first = next((rank for rank, problem in enumerate(problems) if problem is not None), None)
@@ -77,7 +69,7 @@ class World:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Run a block that may fail on some ranks only: afterwards all succeeded, or all raise the first error."""
+        """Run a block that may fail on some ranks: afterwards all succeeded, or all raise the first error."""
         problem: Exception | None = None
         try:
             yield
@@ -92,11 +84,10 @@ class World:
 
 
 def fill_environment(environment: MutableMapping[str, str]) -> None:
-    """Fill in the five variables of torch's rendezvous, from Slurm or for a single process.
+    """Fill in torch's rendezvous variables, from Slurm or for a single process.
 
-    Tasks of one `srun` are the ranks. Its first node and a port by the job's number are where they meet, unless the
-    variables say something else. A script of `sbatch` outside `srun` is a single process, which gets a free port, so
-    that two runs on one machine never collide.
+    Under `srun`, tasks are ranks that meet on the first node, at a port derived from the job id. Everything else, also
+    an `sbatch` script without `srun`, is a single process with a free port.
     """
     if "RANK" not in environment and "SLURM_PROCID" in environment:
         if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
@@ -113,7 +104,6 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def _first_host(nodes: str) -> str:
-    """Return the first name of a list of nodes as Slurm writes it: node003 of `node[003-006,9],login`."""
     return re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0]
 
 
@@ -127,7 +117,7 @@ def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, in
     """Return (rank, world size) of this process before any process group exists.
 
     Raises:
-        ConfigurationError: a variable is not a number, or the rank does not lie in the world.
+        ConfigurationError: a variable is not a number, or the rank is out of range.
     """
     fill_environment(environment)
     try:
@@ -148,12 +138,11 @@ def device_of(environment: Mapping[str, str]) -> torch.device:
 def load_deepspeed() -> Any:
     """Import deepspeed late and quietly, and return it.
 
-    Late, because the accelerator must be chosen before; quietly, because no caller can act on its warnings. The
-    shared-memory op serves only inference and would be compiled at the first start.
+    Late, because the accelerator must be chosen before; quietly, because no caller can act on its warnings.
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    _leave_out_muon()
+    _stub_muon()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import deepspeed
@@ -161,16 +150,13 @@ def load_deepspeed() -> Any:
         from deepspeed.runtime import bf16_optimizer
         from deepspeed.utils import logger
     logger.setLevel("ERROR")
-    compatible_ops["deepspeed_shm_comm"] = False
+    compatible_ops["deepspeed_shm_comm"] = False  # only for inference, and would be compiled at the first start
     bf16_optimizer.see_memory_usage = lambda *_, **__: None
     return deepspeed
 
 
-def _leave_out_muon() -> None:
-    """Stand in for an optimizer that every engine imports and no run uses.
-
-    Its kernels are compiled on import, which loads torch's whole compiler: seconds of every start.
-    """
+def _stub_muon() -> None:
+    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes seconds
     folder = "deepspeed.runtime.zero.muon"
     for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
         stand_in = ModuleType(f"{folder}.{module}")
@@ -179,18 +165,15 @@ def _leave_out_muon() -> None:
 
 
 def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
-    """Join the process group; every rank calls this once.
+    """Join the process group, once per rank.
 
     Args:
         timeout_s: of a collective.
         deterministic: ask torch for the same bits from the same inputs.
-
-    Raises:
-        ConfigurationError: the port of the rendezvous is taken.
     """
     rank, size = describe_environment(os.environ)
     deepspeed = load_deepspeed()
-    # DeepSpeed calls collectives by names that torch 2.13 deprecates
+    # DeepSpeed calls collectives that torch 2.13 deprecates
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
     try:
@@ -214,11 +197,7 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
 
 
 def _make_deterministic() -> None:
-    """Ask torch for reproducible kernels.
-
-    Filling fresh memory is part of that mode and would touch each of DeepSpeed's large buckets at every step, eighty
-    times the cost of a small step: nothing here reads memory that it has not written.
-    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
+    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Time of the parts of a step: by the host's clock, or by events on an accelerator, whose kernels run by themselves."""
+"""Time the parts of a step: by the host clock, or by CUDA events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class StepClock:
-    """A clock that adds up the seconds of each part; parts follow each other without gaps.
+    """Sums the seconds of each part of a step; parts follow each other without gaps.
 
     Args:
         device: on which the parts run; on CUDA nothing waits before `seconds` is called.
@@ -21,7 +21,7 @@ class StepClock:
         self.end("")
 
     def end(self, part: str) -> None:
-        """Say that a part has ended; it began where the last one ended."""
+        """End a part, which started where the last one ended."""
         self._marks.append((part, self._now()))
 
     def seconds(self) -> dict[str, float]:

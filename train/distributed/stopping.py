@@ -1,7 +1,7 @@
-"""Requests to stop: signals, and the end of the launcher.
+"""Handle stop requests: signals, and the end of the launcher.
 
-A request interrupts a wait for data, never a step. Each rank sends its flag in the collective before a step. All ranks
-therefore stop after the same step, save the state and exit with code 75.
+A request interrupts a wait for data, never a step. Ranks exchange the flag in the collective before a step, so all stop
+after the same step, save and exit with code 75.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import psutil
 from clozeline.stop_signals import WARNINGS
 
 INTERRUPTED: Final = 130
-"""Exit code after an interrupt from the keyboard outside training."""
+"""Exit code after Ctrl-C outside training."""
 _STOPPED: Final = 75
-"""`train.errors.STOPPED`, which is imported too late for this file."""
+"""`clozeline.errors.STOPPED`, without its import."""
 INTERRUPTED_MESSAGE: Final = "interrupted outside training: what was saved is kept, start the same command again"
 
 _FORWARDED_S = 5.0
-"""A launcher forwards signals to ranks that may have received them: a signal repeated this soon is the same request."""
+"""Launchers forward signals that ranks may have received already: within this time, it is the same request."""
 
 
 class Interrupted(BaseException):
-    """The end of a wait by a stop request; a BaseException, so that no handler of errors catches it."""
+    """A stop request during a wait; a BaseException, so that no error handler catches it."""
 
 
 class StopRequest:
-    """The request to stop the run, if there is one; a context manager that restores the signal handlers."""
+    """Receives stop requests; as a context manager, it restores the signal handlers."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self.interrupts = False
-        """True while a signal raises `Interrupted` in the main thread, now."""
+        """While true, a signal raises `Interrupted` in the main thread."""
         self._first: float | None = None
         """Time of the first SIGTERM or SIGINT."""
         self._previous: dict[signal.Signals, object] = {}
@@ -54,18 +54,18 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def is_requested(self) -> bool:
-        """Return True after the first signal, or after the process that launched the ranks has ended."""
+        """Return whether a signal has come, or the launcher has ended."""
         if self.reason is None and self._launcher is not None and _launcher() != self._launcher:
             self.reason = "the launcher has ended"
         return self.reason is not None
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        now, told = time.monotonic(), self.reason is not None
-        if number not in WARNINGS:  # which come again, SIGXCPU every second, and before the SIGTERM of the same end
+        now, known = time.monotonic(), self.reason is not None
+        if number not in WARNINGS:  # warnings repeat, SIGXCPU every second, and precede a SIGTERM
             if self._first is not None and now - self._first > _FORWARDED_S:
-                os._exit(128 + number)  # the second request: exit at once, the last committed checkpoint is whole
+                os._exit(128 + number)  # second request: exit at once, the last checkpoint is valid
             self._first = self._first or now
-        if not told:
+        if not known:
             self.reason = signal.Signals(number).name
             if self.interrupts:
                 self.interrupts = False
@@ -73,12 +73,9 @@ class StopRequest:
 
 
 def leave_at_interrupt() -> None:
-    """End the process with one line, until a `StopRequest` takes over, at SIGINT or a warning of the scheduler.
+    """Exit with code 130 or 75 and one line at SIGINT or a scheduler's warning, until a `StopRequest` takes over.
 
-    The exit code is 130 or 75. One process of a machine prints the line.
-
-    The process exits without an exception, which an import or the start of a library could swallow or replace. Nothing
-    has been trained that could be lost.
+    No exception is raised, which an import could swallow; there is nothing to save yet.
     """
     for number in (signal.SIGINT, *WARNINGS):
         signal.signal(number, _leave)
@@ -91,11 +88,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _launcher() -> int | None:
-    """Return the process id of the launcher's command, or None for a process started by hand.
-
-    A rank's parent is the launcher's node process. The parent of that one is the command that the user sees. When the
-    command ends, the node process survives and gets another parent, usually process 1.
-    """
+    # a rank's grandparent is the launcher command; when that ends, the node process in between gets another parent
     if os.environ.get("CROSS_RANK") is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A thread that ends a process without progress."""
+"""End a process that makes no progress."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from clozeline.errors import WATCHDOG
 
 
 class Watchdog:
-    """Dump the stack of every thread and exit with code 70 when `beat` is not called for `seconds`.
+    """Dumps the stacks of all threads and exits with code 70 if `beat` is not called for `seconds`; 0: never.
 
-    A hang in a collective or in a reader cannot be interrupted from inside, so the process exits. The other ranks end
-    through their watchdogs or the launcher. `seconds` 0 switches it off.
+    A hang in a collective or a read cannot be interrupted otherwise.
     """
 
     def __init__(self, seconds: float, rank: int = 0) -> None:
@@ -41,7 +40,7 @@ class Watchdog:
             self._thread.join()
 
     def beat(self) -> None:
-        """Say that there is progress: after each step, evaluated batch and save."""
+        """Report progress, after each step, evaluated batch and save."""
         with self._beats:
             self._count += 1
             self._beats.notify()

@@ -222,7 +222,6 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
 
 
 def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
-    """Return the rows of an epoch of a set, the filler rows included: every lane has equally many."""
     lanes = config.data.lane_count
     return -(-len(shards) // lanes) * lanes
 
@@ -259,7 +258,6 @@ def _labels_per_row(rows: Rows, source: Input) -> float | None:
 
 
 def _second_view(columns: Mapping[str, Ragged]) -> float:
-    """Return the mean number of tokens of the second views of rows: stored ones, or framed crops."""
     if "crop_length" in columns:
         return float(columns["crop_length"].values.mean()) + 2
     return float(columns["input_ids_b"].lengths.mean()) if "input_ids_b" in columns else 0.0

@@ -90,7 +90,6 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:
-    """Return the points of each run, under its name; `alone` names those of a single run."""
     names = [run.name for run in runs] if len(runs) > 1 else [alone]
     return [Series(name, points(run, axis, *keys, factor=factor)) for name, run in zip(names, runs, strict=True)]
 
@@ -126,7 +125,6 @@ def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:
-    """Return the unigram entropies of held-out sets by title; runs over the same labels share a line."""
     entropies: dict[str, float] = {}
     for run in runs:
         for name, result in last_heldout(run.records).items():

@@ -66,12 +66,7 @@ class LoadingHealth:
         return dict.fromkeys(self._names, 0) | self._training.stats()
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
-        """Return the set, stored block and row of each row of a global batch over all ranks, filler left out.
-
-        Args:
-            samples: read before it.
-            rows: of the batch.
-        """
+        """Return the set, stored block and row of each row of a global batch over all ranks, filler left out."""
         origins: list[list[int]] = []
         end = samples + rows
         while samples < end:

@@ -21,7 +21,6 @@ class _Lines(Console):
     """A console for lines that nobody may read any more: training continues when the reader of a pipe has gone."""
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more; rich itself would end the process with code 1."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -136,7 +135,6 @@ def heldout_title(name: str) -> str:
 
 
 def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int, work: Callable[[int], float]) -> str:
-    """Return the time to the last step at the speed of this start, in work a second, evaluations and saves included."""
     share = (work(steps) - work(now[0])) / (work(now[0]) - work(first[0]))
     return f"{timedelta(seconds=round((now[1] - first[1]) * share))} left"
 

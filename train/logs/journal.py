@@ -75,10 +75,6 @@ class Journal:
 
         A start that is refused before has changed nothing. Later metrics are cut off: a resumed run writes them again.
         The lines before are not read, however many there are; who reads them leaves out damaged ones.
-
-        Args:
-            step: steps done.
-            checkpoint: name of the checkpoint that holds them.
         """
         if not self._writes:
             return 0
@@ -221,7 +217,6 @@ class Journal:
 
     @contextmanager
     def _sending(self) -> Iterator[Tracker | None]:
-        """Lend the service, if there is one; an exception in the block ends sending."""
         tracker, self._tracker = self._tracker, None
         with self._reports(f"log.tracker: {self.config.tracker}"):
             yield tracker
@@ -236,7 +231,6 @@ class Journal:
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    """Return an object as a line that holds a hash of itself: in text, a changed digit would pass for another loss."""
     return f"{json.dumps(seal(record))}\n".encode()
 
 

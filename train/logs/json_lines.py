@@ -57,10 +57,6 @@ def last_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a JSON lines file from the last one to the first, blank ones left out.
 
     Only what is asked for is read and parsed: the records of a long run take minutes.
-
-    Raises:
-        StorageError: it cannot be read.
-        NewerFormatError: a newer version wrote a line of it.
     """
     try:
         with path.open("rb") as file:

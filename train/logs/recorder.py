@@ -128,17 +128,12 @@ class Recorder:
             self._supply.announce_damage(state.step)
 
     def _measure_once(self, step: int) -> None:
-        """Write down the memory of each rank, after the first step of a start."""
         if not self._measured:
             self._measured = True
             self._journal.event("memory", step=step, ranks=memory_by_rank(self._engine))
 
     def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> None:
-        """Add the results on the held-out sets to the record of their step.
-
-        Raises:
-            IntegrityError: too many blocks of a set are skipped.
-        """
+        """Add the results on the held-out sets to the record of their step."""
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
             record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
@@ -194,7 +189,6 @@ class Recorder:
         }
 
     def _noise(self, result: StepResult, rows: int) -> dict[str, Any]:
-        """Return the estimates of the gradient's noise, where a step has them; all ranks call this together."""
         if (mine := result.squares) is None:
             return {}
         square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
@@ -208,7 +202,6 @@ class Recorder:
         self._journal.status("running", steps=self._engine.config.steps, **figures)
 
     def _rows(self, batch: GlobalBatch[MicroBatch]) -> int:
-        """Return the rows of a global batch, filler included."""
         return len(batch.micro_batches) * self._engine.config.data.micro_batch * self._engine.world.size
 
     def _judge(self, record: Mapping[str, Any], rows: int) -> None:
@@ -239,13 +232,11 @@ class Recorder:
 
 
 def _milliseconds(waited: float, parts: Mapping[str, float], whole: float) -> dict[str, float]:
-    """Return the milliseconds of each part of a step; `other` is what is left, such as the exchange of counts."""
     split = {"data": waited, **parts}
     return {part: 1e3 * share for part, share in {**split, "other": max(0.0, whole - sum(split.values()))}.items()}
 
 
 def _device_memory(device: torch.device) -> dict[str, int]:
-    """Return the largest number of bytes that tensors took on an accelerator so far; nothing on a processor."""
     return {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
 
 

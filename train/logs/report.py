@@ -108,7 +108,6 @@ def _headline(run: RecordedRun, ranks: int) -> dict[str, str]:
 
 
 def _figure(loss: float | None) -> str:
-    """Return a loss as people read it; metrics.jsonl has null where it was not finite."""
     return "not finite" if loss is None else f"{loss:.4f}"
 
 

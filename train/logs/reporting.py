@@ -17,11 +17,7 @@ class Reporting:
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        """Run a block that reports, and no more: what it does on one rank must not be awaited by others.
-
-        Args:
-            part: words for it, in the warning.
-        """
+        """Run a block that reports, and no more: what it does on one rank must not be awaited by others."""
         try:
             yield
         except Exception as error:  # whatever it is: the training does not need it

@@ -77,7 +77,6 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the content of a status.json; None where it is missing or damaged."""
     try:
         status = unseal(read_json(path) or {}, path)
     except ValueError:

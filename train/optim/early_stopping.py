@@ -1,4 +1,4 @@
-"""The end of a run whose held-out metric no longer improves, or is good enough."""
+"""Early stopping: end a run when a held-out metric stops improving, or reaches a target."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MEAN: Final = "mean"
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EarlyStopConfig:
-    """The metric that must improve, for how long it may not, and the value that is good enough."""
+    """Metric, patience and target of early stopping."""
 
     metric: str
-    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss:
-    the mean over all held-out sets, such as one for each language"""
+    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss
+    is the mean over all held-out sets, for example one per language"""
     patience: Annotated[int, Field(ge=1)] = 3
     """evaluations in a row without improvement after which the run ends"""
     min_improvement: Annotated[float, Field(ge=0.0)] = 0.0
-    """smallest difference to the best value that counts as improvement"""
+    """minimum difference to the best value that counts as an improvement"""
     higher: bool = False
-    """true if a higher value is better, as of an accuracy"""
+    """higher values are better, as for accuracy"""
     target: float | None = None
-    """value at which the run ends, or one that is better; null: none"""
+    """end the run at this value or a better one; null: none"""
 
     def meets_target(self, value: float | None) -> bool:
         """Return whether a value is the target or better."""
@@ -47,7 +47,7 @@ class Best:
 
     metric: str
     value: float | None
-    """None before the first finite one"""
+    """None before the first finite value"""
     step: int
     """step of the best value"""
     evaluations: int
@@ -60,7 +60,7 @@ def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mappin
     Names of `figures` are known to the first evaluation only, which `metric_value` checks.
 
     Raises:
-        ConfigurationError: no such set, kind of metric or head; the message lists those that there are.
+        ConfigurationError: no such set, metric or head.
     """
     name, _, rest = config.metric.partition("/")
     kind, _, inside = rest.partition("/")
@@ -79,11 +79,7 @@ def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mappin
 
 
 def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
-    """Return a metric of an evaluation of each set.
-
-    Raises:
-        ConfigurationError: the set has none of that name; the message lists those that it has.
-    """
+    """Return a metric of an evaluation of each set."""
     name, _, rest = metric.partition("/")
     if name == MEAN and name not in evaluations:
         return fmean(metric_value(evaluations, f"{dataset}/{rest}") for dataset in evaluations)
@@ -99,9 +95,9 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
 
 
 def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: int) -> Best:
-    """Return the best value with another one; one that is not finite is never better.
+    """Return the best value after another evaluation; a value that is not finite is never better.
 
-    Example: with patience 2, losses 3, 2, 2, nan end the run: the last two are no improvement on step 2.
+    Example: with patience 2, the losses 3, 2, 2, nan end the run: the last two do not improve on the second.
     """
     if best is None or best.metric != config.metric:
         best = Best(config.metric, None, step, -1)
@@ -115,7 +111,7 @@ def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: 
 
 
 def should_stop(config: EarlyStopConfig | None, best: Best | None) -> bool:
-    """Return whether the run has reached its target, or has waited for an improvement as long as it may."""
+    """Return whether the run has reached its target or used up its patience."""
     if config is None or best is None or best.metric != config.metric:
         return False
     return config.meets_target(best.value) or best.evaluations >= config.patience

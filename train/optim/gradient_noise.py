@@ -1,8 +1,8 @@
-"""The noise of gradients, which says from which batch on more rows hardly help (arXiv 1812.06162, appendix A).
+"""Estimate the gradient noise scale, the batch size above which more rows hardly help (arXiv 1812.06162, appendix A).
 
-The squared norm of the mean gradient of b rows is expected to be |G|² + tr(Σ) / b: G is the gradient of all data, Σ the
-covariance of the gradients of single rows. The micro-batches of a step and its whole batch are two such sizes, which
-give both numbers. tr(Σ) / |G|² is the noise scale, in rows. Both are noisy: only sums over many steps are divided.
+The expected squared norm of the mean gradient of b rows is |G|² + tr(Σ) / b, with the gradient G of all data and the
+covariance Σ of single rows. Micro-batches and the global batch are two sizes b, which give both unknowns. The noise
+scale is tr(Σ) / |G|², in rows; both are noisy, so divide only sums over many steps.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch import Tensor, nn
 
 @dataclass
 class Squares:
-    """Sums over the micro-batches of a step on this rank; those without labels are left out."""
+    """Sums over the micro-batches of a step on this rank that have labels."""
 
     square: Tensor | float = 0.0
-    """of the squared norms of their mean gradients, float64"""
+    """squared norms of their mean gradients, float64"""
     inverse: float = 0.0
-    """of the quotients of the global batch's labels and their own"""
+    """labels of the global batch / labels of the micro-batch"""
     count: int = 0
 
 
 class MicroBatchSquares:
-    """Observer of the gradients that backward passes make on this rank, before ZeRO cuts and averages them."""
+    """Accumulates squared norms of this rank's gradients, before ZeRO partitions and averages them."""
 
     def __init__(self, model: nn.Module, world_size: int) -> None:
         self._world_size = world_size
@@ -40,11 +40,7 @@ class MicroBatchSquares:
         self._square = self._square + norm.double().square()
 
     def end(self, share: float) -> None:
-        """End a micro-batch.
-
-        Args:
-            share: its part of the labels of the global batch, by which its gradient was scaled down.
-        """
+        """End a micro-batch with this share of the global batch's labels, by which its gradient was scaled."""
         if share > 0:
             self._sums.square = self._sums.square + self._square / (share * self._world_size) ** 2
             self._sums.inverse += 1 / share
@@ -52,17 +48,17 @@ class MicroBatchSquares:
         self._square = 0.0
 
     def take(self) -> Squares:
-        """Return the sums of a step, and begin those of the next one."""
-        taken, self._sums = self._sums, Squares()
-        return taken
+        """Return the sums of a step and reset them."""
+        sums, self._sums = self._sums, Squares()
+        return sums
 
 
 def estimate(square: float, inverse: float, count: float, norm: float, rows: int) -> dict[str, float] | None:
-    """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None where there is nothing to compare.
+    """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None with a single micro-batch.
 
     Args:
         square: sum of the micro-batches' squared norms over all ranks.
-        inverse: sum of the quotients of the global batch's labels and theirs.
+        inverse: sum of `Squares.inverse` over all ranks.
         count: number of the micro-batches.
         norm: of the gradient of the global batch.
         rows: of the global batch.

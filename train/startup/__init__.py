@@ -1,1 +1,1 @@
-"""Begin of a run: at the start, with another model's weights, or at a checkpoint."""
+"""Start a run: at step 0, from another model's weights, or at a checkpoint."""

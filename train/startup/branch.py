@@ -1,4 +1,4 @@
-"""Branches: a decay of the learning rate that continues a run in a folder of its own and leaves the run as it is."""
+"""Branch off a run: continue it with a learning-rate decay in another folder, and leave the run itself unchanged."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from clozeline.train.startup.run_directory import read_config
 
 
 def resolve_branch(config: TrainConfig) -> TrainConfig:
-    """Return the configuration of a branch where `schedule.decay_from` asks for one, else the same.
+    """Return the configuration of a branch if `schedule.decay_from` asks for one, else the same configuration.
 
-    It does where `output` holds a run whose own schedule has no such decay: a branch at step N of the run RUN is
-    trained in `RUN-decay-N`. Its schedule ends at `steps`, unless `schedule.steps` is another than the run's.
+    A branch at step N of the run RUN, whose own schedule has no such decay, is trained in `RUN-decay-N`. Its schedule
+    ends at `steps`, unless `schedule.steps` differs from the run's.
 
     Raises:
         ConfigurationError: config.yaml of that run cannot be read.
@@ -37,10 +37,10 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
 
 
 def branch_point(config: TrainConfig) -> tuple[Path, Index] | None:
-    """Return the whole checkpoint at which a branch without checkpoints begins; None where there is no branch.
+    """Return the checkpoint at which a new branch starts; None without a branch.
 
     Raises:
-        ConfigurationError: the run has no checkpoint of that step; the message names those that it has.
+        ConfigurationError: the run has no checkpoint of that step.
         CheckpointError: the checkpoint is damaged.
     """
     if config.branch_from is None:

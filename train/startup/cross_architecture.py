@@ -1,4 +1,4 @@
-"""Weights of a model for one of another architecture, such as an encoder for an encoder-decoder (arXiv 1907.12461)."""
+"""Initialize a model from another architecture, such as an encoder-decoder from an encoder (arXiv 1907.12461)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 
 _STACKS: Final = {"encoder": ("stack",), "decoder": ("stack",), "encoder_decoder": ("encoder", "decoder")}
-"""Families of plain stacks, by the names of theirs."""
+"""Families of plain stacks, with the names of their stacks."""
 _CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE: Final = frozenset(
     {"family", "decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"}
@@ -23,35 +23,30 @@ _CONNECTOR: Final = "family.connector."
 
 @dataclass(frozen=True)
 class Translated:
-    """A source as a model of another architecture reads it."""
+    """A source under the names of a model of another architecture."""
 
     config: ModelConfig
-    """of the stack that is compared"""
+    """of the stack to compare"""
     tensors: dict[str, Tensor]
-    """by the names of the model; those that it has no place for keep theirs"""
+    """by names of the model; those that it cannot use keep their names"""
     free: frozenset[str] = frozenset()
     """keys of the configuration that may differ"""
     lacking: tuple[str, ...] = ()
-    """beginnings of names that the source need not have"""
+    """prefixes of names that the source may lack"""
     dropped: frozenset[str] = frozenset()
-    """tensors of the source that the model has no place for"""
+    """tensors that the model cannot use"""
 
 
 def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:
     """Return the tensors of a model under the names of another.
 
-    A model of one stack fills the encoder of an encoder-decoder, and its decoder where that has the same widths and
-    heads: layer by layer as many as both have, all but the attention to the encoder and a connector, which are new. An
-    encoder-decoder gives its encoder to an encoder, its decoder to a decoder. An encoder and a decoder have the same
-    parameters. A table of T5's relative distances is new where the direction is another, in which its rows mean others.
-
-    Args:
-        here: configuration of the model.
-        there: that of the source.
-        tensors: parameters of the source by name.
+    A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths and heads are equal:
+    as many layers as both have, without cross-attention and connector, which are new. An encoder-decoder initializes an
+    encoder from its encoder, a decoder from its decoder. An encoder and a decoder have the same parameters. T5's
+    relative position table is new if the direction differs.
 
     Raises:
-        ConfigurationError: one of two families is not made of plain stacks, or an adapter is to be trained beside it.
+        ConfigurationError: the model gets an adapter.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return Translated(there, dict(tensors))
@@ -86,13 +81,11 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
 
 
 def _has_same_widths(decoder: ModelConfig, source: ModelConfig) -> bool:
-    """Return whether a decoder's layers compute as those of the source do."""
     ours, theirs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
     return ours == theirs
 
 
 def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
-    """Return whether a stack takes a parameter: a decoder beside an encoder those of layers that are its own."""
     part, _, inner = rest.partition(".")
     if part != "layers" or ".cross." in rest:
         return ".cross." not in rest

@@ -1,4 +1,4 @@
-"""The weights that a model begins with, where `model.init_from` names a run or a folder with a model."""
+"""Copy weights from the run or model folder that `model.init_from` names."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _BODY = "family."
 _TABLE = "family.tokens.weight"
 _NOISE = 0.02
 _FREE = frozenset({"tied", "out_dim", "out_scale"})
-"""Keys of the computation that belong to heads."""
+"""Configuration keys that belong to heads."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """The parameters of a model by where they come from."""
+    """The parameters of a model by origin."""
 
     source: Path
     copied: list[str]
     fresh: list[str]
-    """parameters of the model that the source lacks: they keep their initial values"""
+    """parameters that the source does not have: they keep their random values"""
     unused: list[str]
-    """parameters of the source that the model lacks"""
+    """parameters of the source that the model does not have"""
     digest: str
-    """xxh3-128 (hex) of names, shapes and values of those that are copied"""
+    """xxh3-128 (hex) of names, shapes and values of the copied parameters"""
     added: range = range(0)
-    """ids that the source has no rows for"""
+    """ids that the source does not have"""
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
@@ -60,7 +60,6 @@ class Filled:
 
 
 def _summarize(names: Sequence[str]) -> str:
-    """Return the parameters of heads by name, and how many there are of the body."""
     body = sum(name.startswith(_BODY) for name in names)
     listed = [name for name in names if not name.startswith(_BODY)]
     return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
@@ -73,27 +72,24 @@ def fill(
     parts: Sequence[str] = (),
     other: OtherTokenizer | None = None,
 ) -> Filled:
-    """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
+    """Copy the weights of a run's newest valid checkpoint, or of a model folder, into a model.
 
-    The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
-    take what the source has of them; one whose classes have other names there is new. Of another architecture the
-    stacks are taken that `translate` says.
+    The bodies must match, parameter by parameter. Heads take what the source has; one with other labels there is new.
+    `translate` maps the stacks of another architecture.
 
     Args:
-        model: with its initial values.
-        source: run, or folder.
+        model: with random weights.
+        source: run or model folder.
         placement: of its parameters.
-        parts: patterns of the parameters to copy, as `train.weights.freezing.fitting` knows them; empty: all; `none`:
-            no one.
-        other: the tokenizer here, where the ids of the source are the first of more; the further ones get rows near the
-            mean of those of their parts.
+        parts: patterns of the parameters to copy, as for `fitting`; empty: all; `none`: none.
+        other: tokenizer that extends the source's; its new ids start near the mean of their pieces.
 
     Raises:
-        ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
-            differs.
-        CheckpointError: no checkpoint of the run is whole.
+        ConfigurationError: the source is another model, or has another vocabulary.
+        CheckpointError: the run has no valid checkpoint.
         WeightsError: files of the folder are damaged or incomplete.
     """
+    # read the source under the names of this model, and compare the bodies
     read = translate(model.config, *open_model(source.expanduser()))
     config, tensors = read.config, read.tensors
     _refuse_other_body(model, config, source, read.free)
@@ -105,35 +101,33 @@ def fill(
     added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
         _refuse_other_rows(model, config, tensors, source)
+    # choose the parameters to copy
     others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
     chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
     taken = chosen if parts else ours.keys()
     copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]
+    # copy them, and extend tables over the vocabulary
     with torch.no_grad():
         for name in copied:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source)
                 if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
-                    ours[name][added.start : added.stop].copy_(_further_rows(tensors[name], other))
+                    ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
     return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
 
 
 def refuse_other_base(source: Path, expected: str, digest: str) -> None:
-    """Refuse a model that is not the one beside which an adapter has been trained.
-
-    Raises:
-        ConfigurationError: their digests differ.
-    """
+    """Refuse a base model that is not the one that an adapter was trained on."""
     if expected != digest:
         raise ConfigurationError(
-            f"model.init_from: {source}: the adapter was trained beside weights with digest {expected}, these have "
-            f"{digest}: a run that went on, or another model; give the weights that it began with"
+            f"model.init_from: {source}: the adapter was trained on weights with digest {expected}, these have "
+            f"{digest}: a run that was resumed, or another model; give the weights that it started from"
         )
 
 
 def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
-    """Return the xxh3-128 (hex) of names, shapes and fp32 values, whatever the order and the type in the file."""
+    """Return the xxh3-128 (hex) of names, shapes and fp32 values, sorted by name."""
     digest = xxh3_128()
     for name in sorted(names):
         tensor = tensors[name]
@@ -143,22 +137,17 @@ def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
 
 
 def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
-    """Return the heads of both models that were trained for other classes there: their rows mean something else."""
     return [name for name in here.heads if name in there.heads and here.heads[name].labels != there.heads[name].labels]
 
 
 def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return a model's configuration and its parameters.
-
-    Raises:
-        ConfigurationError: it is neither a run nor a folder with a model, or a run that trained an adapter.
-    """
+    """Return the configuration and the parameters of a run or model folder."""
     if steps_in(source / "checkpoints"):
         directory, index = find_checkpoint(source)
         config = read_config(source, read_state(index)).model
         if config.adapter is not None:
             raise ConfigurationError(
-                f"model.init_from: {source} trained an adapter: begin with a folder into which `clozeline export-model "
+                f"model.init_from: {source} trained an adapter: start from a folder into which `clozeline export-model "
                 f"{source} FOLDER` has merged it"
             )
         return config, read_weights(directory, index)
@@ -176,7 +165,7 @@ def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: fr
 
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads."""
+    """Refuse a token table with neither this vocabulary's padding nor the source's."""
     rows, here = len(tensors[_TABLE]), full_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
         multiple = row_multiple(rows, model.vocab_size)
@@ -192,7 +181,6 @@ def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, 
 
 
 def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
-    """Copy a tensor; of a table with other padding, the rows that both have."""
     if parameter.shape[1:] != tensor.shape[1:] or (parameter.shape != tensor.shape and not _of_vocabulary(name)):
         raise ConfigurationError(
             f"model.init_from: {source}: {name} has shape {list(tensor.shape)} there, {list(parameter.shape)} here"
@@ -201,12 +189,8 @@ def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
     parameter[:rows].copy_(tensor[:rows])
 
 
-def _further_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
-    """Return rows for further ids: the mean of those of their parts, and noise of a fiftieth of the spread of all.
-
-    An id without text has no parts: its row is near the mean of all. Of a bias there is no noise. The noise is a
-    function of the id, so that no two ids are alike and every start gives the same.
-    """
+def _new_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
+    """Return rows for new ids: the mean row of their pieces, plus noise of 2 % of the standard deviation."""
     known = tensor[: other.known].float()  # further rows of a padded table belong to no id
     rows = torch.stack([known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()])
     if tensor.dim() == 1:

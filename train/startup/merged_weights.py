@@ -1,4 +1,4 @@
-"""All weights of a run in one process: those of its checkpoint, and those of the model beside its adapter."""
+"""Read all weights of a run in one process: its checkpoint, and the base model of its adapter."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ from clozeline.train.checkpoint.state import read_state
 from clozeline.train.startup.initial_weights import digest_of, open_model, refuse_other_base
 
 
-def read_whole(config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]) -> dict[str, Tensor]:
+def read_merged(config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]) -> dict[str, Tensor]:
     """Return the weights of a checkpoint by parameter, in fp32; those that it lacks come from `init_from`.
 
-    Args:
-        config: of the run's model.
-        directory: of the checkpoint.
-        index: its index.
-        shapes: of the parameters of the model.
-
     Raises:
-        ConfigurationError: the model beside the adapter is not there, or not the one that the run began with.
+        ConfigurationError: the base model is missing, or not the one that the run started from.
     """
     weights, base = read_weights(directory, index), read_state(index).base
     if not base:
@@ -34,7 +28,7 @@ def read_whole(config: ModelConfig, directory: Path, index: Index, shapes: Mappi
     source = config.init_from
     if source is None or not source.expanduser().is_dir():
         raise ConfigurationError(
-            f"{directory}: holds an adapter alone, and the model beside it, {source}, is not there: copy it back"
+            f"{directory}: holds an adapter alone, and its base model {source} is missing: copy it back"
         )
     _, tensors = open_model(source.expanduser())
     names = [name for name in shapes if name not in weights and name in tensors]
@@ -43,7 +37,6 @@ def read_whole(config: ModelConfig, directory: Path, index: Index, shapes: Mappi
 
 
 def _pad(tensor: Tensor, shape: Size) -> Tensor:
-    """Return a tensor with the rows of this vocabulary's padding, which no head predicts."""
     if tensor.shape == shape:
         return tensor.float()
     whole = torch.zeros(shape)

@@ -12,7 +12,7 @@ from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.status import read_status
-from clozeline.train.startup.run_directory import settle, writing
+from clozeline.train.startup.run_directory import write_description, writing
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 
@@ -32,7 +32,7 @@ def prepare_directory(
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
     missing = _find_missing_records(point, state)
     # write the configuration, start the journal and the tracker
-    settle(config, datasets.phases)
+    write_description(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, point.name)
     journal.track(flatten(redact(to_plain(config))))
@@ -50,7 +50,6 @@ def prepare_directory(
 
 
 def _find_missing_records(point: StartingPoint, state: TrainState) -> list[str]:
-    """Return the files that should hold records of this run's steps up to its checkpoint, and do not."""
     if point.trunk is not None:
         return []  # the steps are another run's
     first = {"metrics.jsonl": point.config.log.every, "events.jsonl": 1}

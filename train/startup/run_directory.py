@@ -1,4 +1,4 @@
-"""The folder of a run: its lock, and its configuration."""
+"""Lock, check and describe the folder of a run."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ _TRACES: Final = frozenset(
         *(SETS_FILE, TOKENIZER_FOLDER),
     }
 )
-"""Files that a start makes before its first step."""
+"""Files that a start writes before its first step."""
 _FOREIGN: Final = ("manifest.json", "report.json", "records")
-"""Names in folders that the pipeline writes, and no run does."""
+"""Names that only folders of the pipeline contain."""
 
 
 def claim(config: TrainConfig) -> TextIO:
-    """Make the run directory and lock it for this process; the lock ends with the process. What it holds is kept.
+    """Create the run directory and lock it until this process ends.
 
     Raises:
-        ConfigurationError: another run writes here; `resume=never` and the folder holds a trained run or other files;
-            `resume=must` and it holds no checkpoint. Nothing has been made then.
-        StorageError: the folder cannot be made or written.
+        ConfigurationError: another run writes here, or `refuse_output` refuses the folder; nothing was created.
+        StorageError: the folder cannot be created or written.
     """
     refuse_output(config)
     output = config.output
@@ -59,21 +58,16 @@ def claim(config: TrainConfig) -> TextIO:
 
 
 def refuse_output(config: TrainConfig) -> None:
-    """Refuse a folder that this start must not take, as far as that can be seen without its lock.
-
-    Raises:
-        ConfigurationError: it is a file, or the pipeline wrote it; `resume=never` and it holds a trained run or other
-            files; `resume=must` and it holds no checkpoint.
-    """
+    """Refuse a folder that this start must not use."""
     output = config.output
     with writing(output):
-        names, whole = _contents(output), steps_in(output / "checkpoints")
+        names, checkpoints = _contents(output), steps_in(output / "checkpoints")
         other = [name for name in _FOREIGN if (output / name).exists()]
     if other:
         raise ConfigurationError(
             f"output: {output} is an output of the pipeline, it holds {other[0]}: choose another one"
         )
-    if config.resume == "must" and not whole:
+    if config.resume == "must" and not checkpoints:
         raise ConfigurationError(
             f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
             "resume=auto"
@@ -85,14 +79,8 @@ def refuse_output(config: TrainConfig) -> None:
         )
 
 
-def settle(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Change the run directory for the first time: write config.yaml and the owner of the lock, and sweep.
-
-    What the directory says of the training sets, with their tokenizer, lets it be read without them and moved.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
+    """Write config.yaml, the training sets with their tokenizer, and the lock's owner; remove temporary files."""
     output = config.output
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
@@ -104,11 +92,7 @@ def settle(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
 
 @contextmanager
 def writing(output: Path) -> Iterator[None]:
-    """Name the key and the remedy where a run directory cannot be written.
-
-    Raises:
-        StorageError: for any OSError of the block.
-    """
+    """Turn an OSError into an error that names the key and the remedy."""
     try:
         yield
     except OSError as error:
@@ -119,7 +103,6 @@ def writing(output: Path) -> Iterator[None]:
 
 
 def _contents(output: Path) -> list[str]:
-    """Return names in a run directory; none if they only come from starts that failed before their first step."""
     if output.exists() and not output.is_dir():
         raise ConfigurationError(f"output: {output} is a file, expected a folder")
     names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
@@ -129,15 +112,11 @@ def _contents(output: Path) -> list[str]:
 
 
 def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
-    """Read config.yaml of a run directory, also one that an earlier version wrote.
+    """Read config.yaml of a run directory, also of earlier versions.
 
     Args:
         output: the run directory.
-        saved: state of the checkpoint whose weights are taken with this configuration; its model is compared.
-
-    Raises:
-        ConfigurationError: the file is missing or damaged, or describes another model than the checkpoint was saved
-            with.
+        saved: state of the checkpoint to use with it; the models are compared.
     """
     path = output / "config.yaml"
     with former_names(), reading_run(path):
@@ -148,10 +127,6 @@ def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
 
 
 def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
-    """Return the keys of the computation that differ from those that a checkpoint was saved with.
-
-    Its weights belong to that computation, whatever shapes say. Dropout is no part of an evaluation.
-    """
     if not saved.frozen:  # an earlier version's
         return []
     before = replace(saved, frozen=present_frozen(saved.frozen, config.model))

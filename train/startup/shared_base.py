@@ -1,4 +1,4 @@
-"""Several runs with adapters beside one model: its weights are in memory once, and each run is used by its name."""
+"""Load several adapter runs over one base model, whose weights are in memory once."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.startup.initial_weights import open_model
-from clozeline.train.startup.merged_weights import read_whole
+from clozeline.train.startup.merged_weights import read_merged
 from clozeline.train.startup.run_directory import read_config
 
 _BODY = "family."
 
 
 class SharedBase:
-    """A model, and the adapters and heads of the runs that began with it.
+    """A base model, and the adapters and heads of runs that were trained on it.
 
     Args:
-        runs: run directories by name, at least one; each has trained an adapter beside the same model.
+        runs: run directories by name, at least one; all trained an adapter of the same base model.
 
     Raises:
-        ConfigurationError: a run has no adapter, or began with another model than the first.
+        ConfigurationError: a run has no adapter, or another base model than the first.
     """
 
     def __init__(self, runs: Mapping[str, Path]) -> None:
@@ -41,7 +41,7 @@ class SharedBase:
         self.use(None)
 
     def use(self, name: str | None) -> Model:
-        """Return the model with the adapter and the heads of a run; None: the model alone, with heads of its own.
+        """Return the model with the adapter and heads of a run; None: the base model with its own heads.
 
         It is the same object each time, in evaluation mode.
 
@@ -58,9 +58,9 @@ class SharedBase:
         directory, index = find_checkpoint(run)
         config = read_config(run, read_state(index))
         if config.model.adapter is None or config.model.init_from is None:
-            raise ConfigurationError(f"{run}: trained no adapter: load it by itself")
+            raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
         rows = read_sets(run, config.data)[0].tokenizer.vocab_size
-        weights = read_whole(config.model, directory, index, parameter_shapes(config.model, rows))
+        weights = read_merged(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:
             self._begin(config.model.init_from.expanduser(), rows, weights)
         self._refuse_other_body(run, rows, weights)
@@ -70,7 +70,7 @@ class SharedBase:
         self._heads[name] = self._build_heads(config.model, weights)
 
     def _begin(self, source: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
-        """Build the model that the first run began with."""
+        """Build the base model of the first run."""
         config, tensors = open_model(source)
         self.model = Model(config, rows)
         with torch.no_grad():
@@ -80,7 +80,7 @@ class SharedBase:
         self._heads[None] = self._build_heads(config, tensors) if complete else (config, nn.ModuleDict())
 
     def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
-        """Return a configuration and its heads, with their weights; a tied table is that of the model."""
+        """Build the heads of a configuration with their weights; tied tables stay the model's."""
         heads = build_heads(config, self.model.family, self.model.vocab_size)
         table = self.model.family.tokens.weight
         with torch.no_grad():
@@ -98,8 +98,8 @@ class SharedBase:
         if rows != self.model.vocab_size or differing:
             what = differing[0] if differing else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
             raise ConfigurationError(
-                f"{run}: began with another model than {next(iter(self._runs.values()))}: {what} differs; load runs "
-                "together that share their model.init_from"
+                f"{run}: has another base model than {next(iter(self._runs.values()))}: {what} differs; load "
+                "runs together that share model.init_from"
             )
 
 

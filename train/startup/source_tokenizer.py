@@ -1,4 +1,4 @@
-"""The tokenizer of the model that `model.init_from` names, beside that of the shards."""
+"""Compare the tokenizer of the model that `model.init_from` names with the tokenizer of the shards."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True)
 class OtherTokenizer:
-    """A tokenizer of the shards that is not that of the source, but has its pieces.
+    """A tokenizer that extends the source's.
 
     Args:
-        known: ids of the source's tokenizer.
-        size: ids of the shards' tokenizer.
-        parts: ids of the source in which the text of each further id was cut there; none for an id without text.
+        known: vocabulary size of the source.
+        size: vocabulary size of the shards.
+        parts: new id → ids of its text in the source's tokenizer; empty for an id without text.
     """
 
     known: int
@@ -31,20 +31,18 @@ class OtherTokenizer:
 
     def line(self) -> str:
         """Return what a start prints."""
-        return (
-            f"           another tokenizer: {self.known} ids there, {self.size} here; those of both have equal pieces"
-        )
+        return f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids have equal pieces"
 
 
 def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
-    """Compare the pieces of the ids that both tokenizers have; return the shards' tokenizer where it is another one.
+    """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
     Args:
-        source: a run, or a folder with a model; one without a tokenizer of ours is not compared.
+        source: run or model folder; without a tokenizer nothing is compared.
         shards: the first training set.
 
     Raises:
-        ConfigurationError: an id has another piece there, so that its row of the token table is another token's.
+        ConfigurationError: an id has another piece there.
     """
     theirs, ours = _folder(source.expanduser()), _of_set(shards)
     if theirs is None or ours is None:
@@ -63,13 +61,12 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
 
 
 def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
-    """Return the ids that another tokenizer gives to the text of an id; none for a special one and half a character."""
     text = "" if here.vocabulary.special[token] else here.decode_part([token])
     return () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
 
 
 def _folder(source: Path) -> Path | None:
-    """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
+    """Return the folder of a source's tokenizer, or None."""
     if not steps_in(source / "checkpoints"):
         own = source / "tokenizer"
         return find_imported_tokenizer(source) or (own if (own / "vocabulary.json").is_file() else None)

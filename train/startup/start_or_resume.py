@@ -104,18 +104,7 @@ class StartingPoint:
 def find_starting_point(
     config: TrainConfig, dataset: str, world_size: int, device: torch.device, checkpoint: tuple[Path, Index] | None
 ) -> StartingPoint:
-    """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0.
-
-    Args:
-        config: of this start.
-        dataset: description of the training sets.
-        world_size: number of ranks.
-        device: on which they train.
-        checkpoint: the run's own newest checkpoint.
-
-    Raises:
-        ConfigurationError: the run cannot start or continue with this configuration.
-    """
+    """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0."""
     checkpoint = checkpoint or branch_point(config)
     if checkpoint is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
@@ -143,7 +132,6 @@ def find_starting_point(
 
 
 def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
-    """Return the last step of the schedule: given, or frozen at the first start."""
     horizon: int | None = config.schedule.options.steps
     if horizon is None and saved is not None:
         horizon = saved.frozen.get("schedule.steps")

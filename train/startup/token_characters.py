@@ -1,4 +1,4 @@
-"""The characters of tokens, for a model that reads them."""
+"""Return the bytes of each token's text, for models that read characters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from clozeline.registry import find
 
 
 def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list[bytes] | None:
-    """Return the UTF-8 of each token's piece; None where the family of the model reads no characters.
-
-    Args:
-        model: what is built.
-        tokenizer: called where the family reads characters.
-    """
+    """Return the UTF-8 of each token's piece; None if the family reads no characters."""
     if not find("clozeline.model.families", model.family).reads_characters:
         return None
     loaded = tokenizer()
@@ -24,7 +19,7 @@ def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list
 
 
 def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:
-    """Return the same by the tokenizer above a shard set.
+    """Return them with the tokenizer of a shard set.
 
     Raises:
         ConfigurationError: the tokenizer is not found.

@@ -151,7 +151,7 @@ def test_save_right_after_load_holds_the_same_tensors(two_ranks: RankPool, tmp_p
     ]
     for name, record in readers[0].index.parameters.items():
         for key in record.keys:
-            assert torch.equal(*(reader.whole(key, name) for reader in readers)), f"{key} of {name}"
+            assert torch.equal(*(reader.parameter(key, name) for reader in readers)), f"{key} of {name}"
     assert torch.equal(*(reader.buffer("family.counter", [5]) for reader in readers))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import CheckpointError, NewerFormatError, PeerError
-from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, choose, newest_whole
+from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, choose, find_newest
 from clozeline.train.checkpoint.format import Index
 
 NAMES = ["step-00000012", "step-00000008", "step-00000004"]
@@ -46,7 +46,7 @@ def test_latest_comes_first_then_the_newest(
 
 def test_an_empty_directory_has_none_and_nothing_to_say(tmp_path: Path) -> None:
     assert candidates(tmp_path) == candidates(tmp_path / "nowhere") == ([], "")
-    assert newest_whole(tmp_path, lambda name, why: pytest.fail(why)) is None
+    assert find_newest(tmp_path, lambda name, why: pytest.fail(why)) is None
 
 
 @given(st.lists(st.sampled_from(["whole", "damaged", "lost peer"]), max_size=4))
@@ -69,7 +69,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states: list[st
         assert [name for name, _ in refused] == names[:first]
         assert all(name in why for name, why in refused)
     elif states:
-        with pytest.raises(CheckpointError, match=f"holds {len(states)} checkpoints, none of them is whole") as error:
+        with pytest.raises(CheckpointError, match=f"holds {len(states)} checkpoints, none of them is valid") as error:
             look()
         assert not refused, "the error says it all"
         assert str(error.value).splitlines()[1:] == [
@@ -92,6 +92,6 @@ def test_a_checkpoint_of_a_newer_version_ends_the_search(error: Exception) -> No
 def test_a_torn_index_is_passed_over_and_nothing_is_started_over(tmp_path: Path) -> None:
     folders(tmp_path, b"step-00000008\n")
     with pytest.raises(CheckpointError, match="start from step 0 in another output") as error:
-        newest_whole(tmp_path, lambda name, why: pytest.fail(why))
+        find_newest(tmp_path, lambda name, why: pytest.fail(why))
     named = [line.split("/")[-2] for line in str(error.value).splitlines()[1:]]
     assert named == [NAMES[1], NAMES[0], NAMES[2]]

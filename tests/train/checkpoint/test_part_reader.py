@@ -94,4 +94,4 @@ def test_reader_names_what_is_missing(tmp_path: Path) -> None:
         reader.read("weight", "q", 0, 1)
     with pytest.raises(CheckpointError, match="lacks elements"):
         reader.read("weight", "p", 8, 5)
-    assert reader.whole("weight", "p").shape == (10,)
+    assert reader.parameter("weight", "p").shape == (10,)

@@ -15,7 +15,7 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.run_directory import claim, read_config, settle
+from clozeline.train.startup.run_directory import claim, read_config, write_description
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 
@@ -37,7 +37,7 @@ def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
     with claim(config):
         with pytest.raises(ConfigurationError, match="in use by another process"):
             claim(config)
-        settle(config, open_phases(config.data))
+        write_description(config, open_phases(config.data))
         with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
             claim(config)
     claim(config).close()

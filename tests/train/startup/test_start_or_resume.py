@@ -79,7 +79,7 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
     assert "checkpoint step-00000004 is passed over" in said
     assert "resume     from step-00000002" in said
     (before / "part-00000.safetensors").write_bytes(b"")
-    with pytest.raises(CheckpointError, match="holds 2 checkpoints, none of them is whole"):
+    with pytest.raises(CheckpointError, match="holds 2 checkpoints, none of them is valid"):
         dry(folder)
 
 

@@ -1,4 +1,4 @@
-"""Sets whose batches a model cannot read, told by the names of their tensors before the first batch is made."""
+"""Refuse sets whose batches a model cannot read, from tensor names alone, before the first batch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clozeline.train.data.stream.collate import Collate
 _OF_ENGINE: Final = frozenset({"sample_words"})
 """Tensors that the engine adds to a batch."""
 _SEGMENTS: Final = 2
-"""Segment types of pairs: no row has a third segment."""
+"""Segment types of pairs, the most segments of a row."""
 _LEFT_PADDED: Final = 3
-"""Those of rows that end in [CLS], which has a type of its own."""
+"""Segment types of left-padded rows, whose [CLS] has its own."""
 
 
 def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
-    """Refuse a set whose rows the model would misread, or cannot read at all.
+    """Refuse a set whose rows the model would misread or cannot read.
 
     Args:
         collate: builds the batches of the set.
@@ -28,7 +28,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         key: the configuration's name of the set, with its path.
 
     Raises:
-        ConfigurationError: the message says what the rows have, what the model expects, and what to set.
+        ConfigurationError: naming what the rows have, what the model expects, and what to set.
     """
     names, family = collate.tensor_names, find("clozeline.model.families", model.family)
     for name, expected in family.unsupported.items():
@@ -46,28 +46,19 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
 
 
 def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
-    """Refuse sets without what the family or a head reads: those of training together, each held-out one alone.
-
-    Args:
-        collate: builds the batches of the sets.
-        model: reads them.
-        key: the configuration's name of the sets.
-
-    Raises:
-        ConfigurationError: the message names the head and the tensors.
-    """
+    """Refuse sets without a tensor that the family or a head reads."""
     parts = {f"model.family: {model.family}": find("clozeline.model.families", model.family)}
     parts |= {f"model.heads.{name}": find("clozeline.model.heads", name) for name in model.heads}
     for part, reader in parts.items():
         if missing := reader.needs - collate.tensor_names - _OF_ENGINE:
             raise ConfigurationError(
-                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have nothing that it is made of: "
+                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
                 "name sets of an objective that serves it, or leave it out"
             )
 
 
 def _find_wrong_types(names: Set[str], table: int) -> str:
-    """Return what is wrong with the number of segment types, where the model has any; "" if nothing is."""
+    """Return what is wrong with the number of segment types; "" if nothing is."""
     if not table:
         return ""
     if "attention" in names:

@@ -1,4 +1,4 @@
-"""Opening the shard sets of a run, and the checks that shards, heads and model belong together."""
+"""Open the shard sets of a run, and check that shards, heads and model fit together."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from clozeline.train.distributed.process_group import device_of
 
 @dataclass(frozen=True)
 class Datasets:
-    """The sets of a run, checked against its model."""
+    """Training and held-out sets of a run, checked against its model."""
 
     phases: tuple[Phase[Input], ...]
-    """phases of the training stream"""
+    """of the training stream"""
     heldout: dict[str, ShardSet]
     corruptions: dict[str, Corruption | None]
-    """corruption of the samples of each held-out set, by its name"""
+    """online corruption of each held-out set, by name"""
 
     @property
     def train(self) -> ShardSet:
@@ -49,12 +49,12 @@ class Datasets:
         return open_stream(data, self.phases, rank, size)
 
     def heldout_phase(self, name: str) -> Phase[Input]:
-        """Return a held-out set, as a stream reads it."""
+        """Return a held-out set as a phase of a stream."""
         return Phase((Input(self.heldout[name], self.corruptions[name]),))
 
     @property
     def description(self) -> str:
-        """Return the description of the training data that a checkpoint holds."""
+        """Description of the training data, as checkpoints store it."""
         return describe(self.phases)
 
 
@@ -62,10 +62,11 @@ def open_datasets(config: TrainConfig) -> Datasets:
     """Open the training sets and the held-out sets.
 
     Raises:
-        StorageError: a manifest that the configuration names is missing.
-        ManifestError: a manifest, its index and its files contradict each other.
-        ConfigurationError: a set does not fit the model or the training set; the message says what does.
+        StorageError: a manifest is missing.
+        ManifestError: a manifest contradicts its index or files.
+        ConfigurationError: a set does not fit the model or the training set.
     """
+    # training sets: each must fit the model, and together they must serve all heads
     data, model = config.data, config.model
     phases = open_phases(data)
     served: set[str] = set()
@@ -79,11 +80,13 @@ def open_datasets(config: TrainConfig) -> Datasets:
             f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
             f"only {', '.join(sorted(served))}"
         )
-    heldout = {name: open_shards(path, options=data.store) for name, path in _evaluated_paths(config).items()}
+    # held-out sets: each must have what every head reads, and the tokenizer of the training set
+    paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
+    heldout = {name: open_shards(path, options=data.store) for name, path in paths.items()}
     if config.optimizer.type.follows_heldout and not heldout:
         raise ConfigurationError(
-            f"data.heldout: {config.optimizer.name} follows the held-out loss, and there is no held-out set beside "
-            f"{train.path}: name one"
+            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set was found next "
+            f"to {train.path}: name one"
         )
     corruptions = {}
     for name, shards in heldout.items():
@@ -100,7 +103,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    # It refuses sets of two kinds; batches of a mixture have what any of its sets has.
+    # batches of a mixture have the columns of all its sets
     refuse_missing(
         Collate.from_manifests([source.manifest for phase in phases for source in phase.sources]), model, "data"
     )
@@ -108,11 +111,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
 
 
 def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, size: int) -> Stream:
-    """Open a rank's stream over training or held-out data, as configured.
-
-    Raises:
-        ConfigurationError: sets, batches, lanes and phases do not go together.
-    """
+    """Open a rank's stream over training or held-out sets."""
     return Stream(
         phases,
         rank=rank,
@@ -132,12 +131,8 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
     )
 
 
-def _evaluated_paths(config: TrainConfig) -> dict[str, Path]:
-    return {} if config.evaluate.max_rows == 0 else heldout_paths(config.data)
-
-
 def heldout_paths(data: DataConfig) -> dict[str, Path]:
-    """Return the held-out sets by name: those that are configured, or those beside the first training set."""
+    """Return the held-out sets by name: the configured ones, or those next to the first training set."""
     configured = data.heldout
     if isinstance(configured, dict):
         return configured
@@ -147,12 +142,12 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
         return {}
     siblings = manifest_path(local_path(data.first_set)).parent.parent
     folders = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
-    # A link that leads nowhere is no absent set: it is refused where it is opened.
+    # `lexists`: a broken link is refused when it is opened, not ignored
     return {folder.name: path for folder in folders if os.path.lexists(path := folder / "manifest.json")}
 
 
 def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
-    """Check that a set fits the model; returns the heads that its objective serves."""
+    """Check that a set fits the model; return the heads that its objective serves."""
     shards, manifest, model = source.shards, source.manifest, config.model
     if corrupted and source.corruption is None:
         raise ConfigurationError(
@@ -186,7 +181,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     refuse_unreadable(Collate.from_manifest(manifest), model, f"{key}: {shards.path}")
-    several = any(spec.name == "choice_starts" for spec in manifest.specs)  # rows in one column, each of this length
+    several = any(spec.name == "choice_starts" for spec in manifest.specs)  # each choice is a row of its own
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
@@ -194,36 +189,23 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
 
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:
-    """Check that a model has a place for every token of a set's rows.
-
-    Raises:
-        ConfigurationError: it has not; the message says how many there must be.
-    """
+    """Check that a model has enough positions for the rows of a set."""
     limit, table = config.model.position_limit, config.model.position.limit
     if limit is not None and table is not None and longest > limit:
-        taken = f" beside the {table - limit} of its adapter" if table > limit else ""
+        taken = f" in addition to the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(
             f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {limit} "
-            f"places{taken}; set it to {longest + table - limit} or group into shorter rows"
+            f"positions{taken}; set it to {longest + table - limit} or group into shorter rows"
         )
 
 
 def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
-    """Check that a model with language embeddings has one for the language of every token of a set.
-
-    Args:
-        manifest: of an example set.
-        embeddings: of the model, 0 for none.
-        path: of the set.
-
-    Raises:
-        ConfigurationError: the rows do not say their languages, or the model has too few embeddings.
-    """
+    """Check that a model with `embeddings` language embeddings has one for every language of a set."""
     if not embeddings:
         return
     if all(spec.name != "languages" for spec in manifest.specs):
         raise ConfigurationError(
-            f"model.languages: rows of {path} do not say their languages: corrupt with languages: true, or set it to 0"
+            f"model.languages: rows of {path} store no languages: corrupt with languages: true, or set it to 0"
         )
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Sets from which a head of the model would learn something else than it is made for."""
+"""Refuse sets whose labels are not meant for a head of the model."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from clozeline.registry import find, names
 from clozeline.train.data.stream.head_features import HEAD_OF_COLUMN
 
 _AFTER_GENERATOR = frozenset({"token", "corrective"})
-"""Heads that judge a generator's tokens where masked LM is an objective beside them."""
+"""Heads that judge a generator's tokens if the objective also serves masked LM."""
 
 
 def judges_generator(target: str, served: Collection[str]) -> bool:
-    """Return whether a head judges the tokens of a generator, given all heads that the objective serves."""
+    """Return whether a head judges a generator's tokens, given the heads that the objective serves."""
     return target in _AFTER_GENERATOR and "masked_lm" in served
 
 
 def find_served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
-    """Return the targets that a set serves; where the family has a generator, rows for it serve those after it too."""
+    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it."""
     served = set(manifest.objective.heads if manifest.objective else ())
     generator = find("clozeline.model.families", model.family).generator_targets
     return served | _AFTER_GENERATOR if generator & served else served
 
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
-    """Refuse a set whose rows a head reads, though they are for others, or lack what it or the family learns from.
+    """Refuse a set with labels for other heads, or without the columns that a head or the family needs.
 
     Args:
         manifest: of an example set.
@@ -37,17 +37,19 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     Raises:
         ConfigurationError: the message names the head or the column.
     """
+    # permuted language modeling needs a family that hides later predictions
     columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
     family = find("clozeline.model.families", model.family)
     if "prediction_order" in columns and "rank" not in family.optional:
         families = {name: find("clozeline.model.families", name) for name in names("clozeline.model.families")}
         ordered = [name for name, other in families.items() if "rank" in other.optional]
         raise ConfigurationError(
-            f"{key}: prediction_order says which places are predicted, and when; the family {model.family} would see "
+            f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
         )
+    # check each head: pairs, labels of others, its own columns, a generator
     served, generator = find_served_targets(manifest, model), family.generator_targets
-    labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
+    labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
         if model.heads[name].pool == "pair" and "segment_starts" not in columns:
             raise ConfigurationError(
@@ -55,7 +57,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 "a task of pairs in the frame bert, or another pool"
             )
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
-        if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labelled:
+        if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labeled:
             raise ConfigurationError(
                 f"{key}: model.heads.{name} would learn from labels that are for {', '.join(sorted(served))}: leave "
                 "the set or the head out"

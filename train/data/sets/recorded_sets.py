@@ -1,4 +1,4 @@
-"""The training sets as a run directory describes them, with the tokenizer: inference and export then need no shards.
+"""Record the training sets and the tokenizer in the run directory, so that inference and export need no shards.
 
 `sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the tokenizer that they were
 made with. Runs of earlier versions have neither, and are read through their shards.
@@ -35,7 +35,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RecordedSet:
-    """Facts about a training set that inference and export need."""
+    """Metadata of a training set that inference and export need."""
 
     path: str
     """absolute path, or URL, at the time of the training"""
@@ -45,9 +45,9 @@ class RecordedSet:
     checksum: str
     """SHA-256 (hex) of the manifest"""
     objective: ObjectiveFacts
-    """objective of the examples, which the stream reads or makes"""
+    """objective of the stored or streamed examples"""
     columns: tuple[str, ...]
-    """names of the examples' columns"""
+    """column names of the examples"""
     tokenizer: TokenizerFacts
     max_length: int
     """tokens of the longest row"""
@@ -55,12 +55,7 @@ class RecordedSet:
 
 
 def describe_set(path: Path | str, source: Input) -> RecordedSet:
-    """Return the description of a training set.
-
-    Args:
-        path: of the set, as the run was given it.
-        source: the set, and the objective that corrupts it in the stream.
-    """
+    """Return the record of a training set; `path` is the configured one."""
     manifest, stored = source.manifest, source.shards.manifest
     assert manifest.objective is not None, "a start refuses a set without an objective"
     return RecordedSet(
@@ -77,10 +72,9 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
 
 
 def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Write `sets.json` and `tokenizer/` of a run directory.
+    """Write `sets.json` and `tokenizer/` to a run directory.
 
-    A tokenizer that is damaged, or not found above the sets, is left out: training reads none. What the run has of an
-    earlier start is replaced where it is damaged, or another one.
+    A damaged or missing tokenizer is skipped: training reads none. A damaged or different copy is replaced.
 
     Raises:
         OSError: a file cannot be written.
@@ -97,16 +91,16 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
 
 
 def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
-    """Return the training sets of a run, each once, in the order in which its phases name them.
+    """Return the training sets of a run, each once, in the order of its phases.
 
     Args:
         run: the run directory.
-        data: of its configuration; a run without `sets.json` is read through the sets that this names.
+        data: its configuration, which names the sets to open if there is no `sets.json`.
 
     Raises:
         IntegrityError: `sets.json` is damaged.
         NewerFormatError: a newer version wrote it.
-        ClozelineError: there is none, and a set cannot be opened.
+        ClozelineError: it is missing, and a set cannot be opened.
     """
     path = run / SETS_FILE
     if not path.is_file():
@@ -122,7 +116,7 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
 
 
 def tokenizer_of_run(run: Path, recorded: RecordedSet) -> Path:
-    """Return the folder of a run's tokenizer: its own, or the one above the set.
+    """Return the folder of a run's tokenizer: its copy, or the one above the set.
 
     Raises:
         ConfigurationError: there is none with the set's fingerprint.
@@ -144,13 +138,11 @@ def _describe_phases(data: DataConfig, phases: Sequence[Phase[Input]]) -> tuple[
 
 
 def _fingerprint(folder: Path) -> str | None:
-    """Return the fingerprint of the tokenizer in a folder; None where there is none."""
     path = folder / VOCABULARY_FILE
     return Vocabulary.load(path).fingerprint if path.is_file() else None
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy the files of a tokenizer; the one by which a tokenizer is known comes last."""
     folder.mkdir(exist_ok=True)
     for path in sorted(source.iterdir(), key=lambda path: path.name == VOCABULARY_FILE):
         if path.is_file():

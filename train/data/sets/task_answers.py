@@ -1,4 +1,4 @@
-"""The answers of a task beside the head that learns them: classes are taken from the set, or compared with it."""
+"""Take the labels of a task from its sets into the head's configuration, or compare them with it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ _NO_RANGE: Final = HeadConfig().range
 
 
 def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
-    """Return a model whose heads know the answers of the tasks that they learn: names of classes, range of numbers.
+    """Return the model with the labels, score range or similarity threshold of its tasks filled in.
 
-    So a checkpoint holds the names with their numbers, and evaluation can compare them. A head that compares texts gets
-    the number from which on two belong together.
+    A checkpoint then stores the label names in order.
 
     Args:
         model: as configured.
-        manifests: of all sets of the run, each with the key and the path that name it.
+        manifests: of all sets of the run, each with a description for messages.
 
     Raises:
-        ConfigurationError: the configuration, or another set, has other classes.
+        ConfigurationError: the configuration, or another set, has other labels.
     """
     heads = dict(model.heads)
     for where, manifest in manifests:
@@ -48,7 +47,7 @@ def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> He
     if head.labels and head.labels != facts.labels:
         raise ConfigurationError(
             f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "
-            f"{', '.join(head.labels)}: a number would mean another class; train on sets of one task, or leave the "
+            f"{', '.join(head.labels)}: an index would mean another label; train on sets of one task, or leave the "
             "key out"
         )
     if head.classes not in (None, len(facts.labels)):

@@ -1,4 +1,4 @@
-"""Columns of a set that no part of a run reads: training would silently learn another objective."""
+"""Refuse sets with columns that nothing reads: training would silently learn another objective."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _INVERSION: Final = (
     "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
     "span_lengths", "task", "word_numbers", "owned_places", "offsets", "record",
 )  # fmt: skip
-"""Columns kept for `uncorrupt`, for scores and for people; a composition puts the name of a step before them."""
+"""Suffixes of columns stored for `uncorrupt`, for scoring and for people; a composition prefixes the step's name."""
 
 
 def is_for_inversion(name: str) -> bool:
-    """Return whether a column that batches are not made of is stored on purpose."""
+    """Return whether a column is stored on purpose although no batch contains it."""
     return name.endswith(_INVERSION) or name in ("document_starts", "target_document_starts")
 
 
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
-    """Refuse a set with columns, or an objective with heads, that this model leaves unread and `ignore` does not list.
+    """Refuse a set with columns or heads that this model does not read and `ignore` does not list.
 
-    The segments of a task may stay unread, as `unread_lines` says: [SEP] alone parts the texts of RoBERTa, too.
+    Segments of a task may stay unread: RoBERTa, too, separates texts by [SEP] alone.
 
     Args:
         manifest: of an example set.
@@ -38,7 +38,7 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
         key: the configuration's name of the set, with its path.
 
     Raises:
-        ConfigurationError: the message names the columns and what would read them.
+        ConfigurationError: naming the columns and what would read them.
     """
     spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
@@ -51,12 +51,7 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
 
 
 def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]:
-    """Return the line that says that a model leaves the segments of its tasks unread, if it does.
-
-    Args:
-        manifests: of the sets that are trained on.
-        model: what is trained.
-    """
+    """Return a line for the user if the model does not read the segments of its tasks."""
     tasks = [manifest for manifest in manifests if facts_of(manifest) is not None]
     unread = {name for manifest in tasks for name, _ in _unread(manifest, model)}
     line = (
@@ -67,7 +62,7 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
 
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Yield names that the model leaves unread, each with what would read it."""
+    """Yield unread columns and heads, each with what would read it."""
     objective = manifest.objective
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]

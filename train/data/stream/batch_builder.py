@@ -1,4 +1,4 @@
-"""Batches from a position on: rows of sets, gathered, collated and cut to micro-batches."""
+"""Build batches ahead of the training thread: gather the rows, cut them into micro-batches, collate them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from clozeline.train.data.stream.row_views import BatchRows, Cells, rows_of_cell
 from clozeline.train.data.stream.source import Source
 from clozeline.train.data.stream.threads import BackgroundBuilder, LoaderThreads
 
-_BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
+_BUILT_AHEAD: Final = 2  # results of `Builder` that wait for the training thread
 _ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
 _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
 _SMALL_VALUES: Final = 1 << 15
-"""A micro-batch of at most this many values that needs only copies is made in the training thread. The copy takes some
-microseconds and leaves the values in the cache of that thread's core."""
-_ROWS_IN_PLACE: Final = 1 << 13  # of such micro-batches in one call: they take little memory before they are made
-_BATCHES_IN_PLACE: Final = 256  # the same in micro-batches
-_POSITIONS_IN_PLACE: Final = 1 << 17  # 1 MiB of position ids, which each of them has one row of
+"""Micro-batches of at most this many values that need only a copy are built in the training thread: it takes
+microseconds, and the values are then in that core's cache."""
+_STRIDED_ROWS: Final = 1 << 13  # of such micro-batches in one call: they take little memory before they are copied
+_STRIDED_BATCHES: Final = 256  # the same in micro-batches
+_STRIDED_POSITIONS: Final = 1 << 17  # 1 MiB of position ids, which each of them has one row of
 
 
 class Collator(Protocol):
@@ -49,13 +49,13 @@ class Collator(Protocol):
 
 @dataclass(frozen=True)
 class Assembly:
-    """The settings by which rows become batches.
+    """How rows become batches.
 
     Args:
         collate: builds the tensors of a micro-batch.
         micro_batch: rows of one `Batch`.
         row_values: maximum of values in a row; it limits the rows that are built at once.
-        dtypes: types of equally long columns; those not named become int64.
+        dtypes: types of columns whose rows are equally long; others become int64.
         by_length: sort a rank's rows of a global batch by length before they are cut.
         pin: put tensors into page-locked memory, from which a device copies without the processor.
     """
@@ -69,7 +69,7 @@ class Assembly:
 
 
 class Builder:
-    """A builder of consecutive global batches, a few in each call.
+    """Build consecutive global batches, a few in each call.
 
     Args:
         reading: which lane reads which row.
@@ -94,11 +94,12 @@ class Builder:
         self._stretch: Stretch | None = None
         self._numbers: list[int] = []
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
-        self._prepared = max(1, min(_BATCHES_IN_PLACE, _POSITIONS_IN_PLACE // assembly.row_values))
-        self._copying = False  # whether the caller's thread makes the batches of the last call
+        self._prepared = max(1, min(_STRIDED_BATCHES, _STRIDED_POSITIONS // assembly.row_values))
+        self._copying = False  # whether the training thread copies the batches of the last call
 
     def __call__(self) -> Iterator[list[Batch]]:
         """Return the next global batches, each as the rank's micro-batches."""
+        # the stretch of the phase at this position, and how many of its batches to build at once
         position = self.position
         count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
         stretch = self._enter(self.reading.stretch(position, count))
@@ -106,6 +107,7 @@ class Builder:
         batches = max(1, self._rows_at_once() // (lanes * count))
         if stretch.stop is not None:
             batches = min(batches, (stretch.stop - position) // count)
+        # gather the rows: strided copies where all lanes read the same lane row of one set, else cell by cell
         if stretch.uniform:
             (source,) = self._numbers
             prefetcher, row = self.prefetchers[source], position - stretch.start + int(stretch.base[0, 0])
@@ -119,6 +121,7 @@ class Builder:
             epochs = [self._epoch(stretch, position + n * count) for n in range(1, batches + 1)]
         if self.assembly.by_length:
             portion = portion.by_length("input_ids", lanes * count)
+        # collate, here or later in the training thread
         self.position = position + batches * count
         built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
         self._copying = portion.is_strided and self._small
@@ -127,20 +130,18 @@ class Builder:
         return built if self._copying else iter(list(built))
 
     def _rows_at_once(self) -> int:
-        """Return the limit of the rank's rows in one call."""
         if self._copying:
-            return min(_ROWS_IN_PLACE, self._prepared * self.assembly.micro_batch)
+            return min(_STRIDED_ROWS, self._prepared * self.assembly.micro_batch)
         return min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
 
     def _prepare(self, portion: BatchRows) -> None:
-        """Make here what the thread that copies the rows would have to make beside them."""
         collate, width = self.assembly.collate, portion.width("input_ids")
         if isinstance(collate, Collate) and width is not None and portion.weight is None:
             batches = min(self._prepared, len(portion.origin) // self.assembly.micro_batch)
             collate.full_rows.prepare(self.assembly.micro_batch, width, batches)
 
     def _enter(self, stretch: Stretch) -> Stretch:
-        """Drop the loaded rows of sets that a new phase does not read."""
+        """Start a stretch: drop the loaded rows of sets that it does not read."""
         if stretch is not self._stretch:
             self._numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
             for number, prefetcher in enumerate(self.prefetchers):
@@ -150,7 +151,8 @@ class Builder:
         return stretch
 
     def _gather_mixture(self, stretch: Stretch, position: int, batches: int, count: int) -> BatchRows:
-        """Return rows of several sets: each lane's row comes from the set that the lane draws."""
+        """Return rows of several sets: each cell takes the next row of the set that its lane draws."""
+        # drawn [lanes, positions]: the set of each cell; target: its row in the batches
         lanes = np.arange(*self._lanes)
         positions = np.arange(position, position + batches * count)
         drawn = stretch.draw_sources(lanes, positions)
@@ -161,7 +163,7 @@ class Builder:
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 rows = stretch.rows(k, lanes, positions)
-                first = int(rows[:, 0].min())  # a lane that draws nothing now may be at an earlier row
+                first = int(rows[:, 0].min())  # a lane that draws nothing here may be at an earlier row
                 cells += _cells(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
         columns = dict.fromkeys(name for number in self._numbers for name in self.prefetchers[number].source.columns)
         return rows_of_cells(cells, target.size, list(columns), self._pool, self.assembly.dtypes)
@@ -169,7 +171,7 @@ class Builder:
     def _batches(
         self, portion: BatchRows, rows: int, positions: Iterable[int], epochs: Iterable[float]
     ) -> Iterator[list[Batch]]:
-        """Yield global batches of `rows` rows of the rank; each is made when it is needed."""
+        """Yield global batches of `rows` rows on this rank, each built when it is requested."""
         collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
         start, lanes = 0, self.reading.lanes
         for position, epoch in zip(positions, epochs, strict=True):
@@ -184,7 +186,6 @@ class Builder:
             yield batches
 
     def _epoch(self, stretch: Stretch, position: int) -> float:
-        """Return the largest number of epochs that any set of the phase has completed at a position, a fraction."""
         at, lane = np.array([position]), np.zeros(1, np.int64)
         sources = enumerate(self._numbers)
         return max(stretch.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
@@ -193,7 +194,7 @@ class Builder:
 def _cells(
     prefetcher: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
 ) -> list[Cells]:
-    """Return the slots of single lane rows in the rounds of a set; rows before `first` are dropped."""
+    """Return the slots of single lane rows in a set's rounds; the prefetcher drops rows before `first`."""
     cells: list[Cells] = []
     before = 0
     for segment in prefetcher.segments(first, int(row.max()) - first + 1):
@@ -207,7 +208,7 @@ def _cells(
 
 
 class Batches:
-    """The batches of a stream in order, with the rounds and batches that threads prepare for later calls.
+    """The batches of a stream in order; threads load rounds and build batches ahead.
 
     Args:
         reading: which lane reads which row.
@@ -236,13 +237,13 @@ class Batches:
 
     @property
     def wait_seconds(self) -> float:
-        """Return the seconds that `take` has waited for the thread that builds."""
+        """Return the seconds that `take` has waited for the building thread."""
         return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
 
     def take(self, position: int, count: int | None) -> list[Batch]:
-        """Return the next global batch, of `count` lane rows; None: as its phase says.
+        """Return the global batch at `position`, of `count` lane rows; None: the phase's own size.
 
-        `position` is where this batch begins. Unless `stop` was called since, that is where the last batch ended.
+        Unless `stop` was called since, `position` must be where the last batch ended.
         """
         if count != self._count:
             self.stop(keep_rounds=True)
@@ -255,10 +256,10 @@ class Batches:
         return batches
 
     def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
-        """Drop the built batches, and the loaded rows too unless `keep_rounds`.
+        """Drop the batches that were built ahead, and the loaded rows.
 
         Args:
-            keep_rounds: keep the loaded rows, if the thread that builds ends in time.
+            keep_rounds: keep the loaded rows, if the building thread ends in time.
             wait: wait for that thread, less than a second.
         """
         self._portion, self._build = iter(()), None
@@ -266,8 +267,8 @@ class Batches:
         if ahead is not None:
             ahead.stop()
             self._waited += ahead.wait_seconds
-        kept = keep_rounds and (ahead is None or ahead.join())
-        if not kept:
+        rounds_kept = keep_rounds and (ahead is None or ahead.join())
+        if not rounds_kept:
             for prefetcher in self._prefetchers:
                 prefetcher.close()
             self._prefetchers = []

@@ -1,4 +1,4 @@
-"""Memory that is used again as soon as nothing refers to it: fresh memory costs a page fault for every 4 KiB."""
+"""Reuse numpy buffers once nothing refers to them: fresh memory costs a page fault per 4 KiB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def _count_references_to_unused() -> int:
-    """Return the `getrefcount` of an array that only a list refers to; this number differs between interpreters."""
     for array in [np.empty(0)]:
         return sys.getrefcount(array)
     raise AssertionError("unreachable")
@@ -21,7 +20,7 @@ _UNUSED: Final = _count_references_to_unused()
 
 
 class BufferPool:
-    """A few arrays of every shape, which all threads may take and pass to other threads.
+    """A few arrays of every shape, shared by all threads.
 
     An array is free again when no view and no tensor refers to it, so no array in use is overwritten. If all are in
     use, a new array replaces the oldest.

@@ -54,7 +54,7 @@ _DEFINING = {
     "prediction_order": ("which positions are predicted, and when", "encoder"),
     "target_start": ("at which position the decoder starts", "encoder_decoder"),
 }
-"""Columns that define the objective: their meaning, and the only architecture that reads them."""
+"""Columns that define the objective: their meaning, and the one architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
           ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
@@ -63,16 +63,16 @@ _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 
 class Batch(NamedTuple):
-    """One micro-batch, which belongs to the caller: writing into its tensors changes no other batch.
+    """One micro-batch, owned by the caller: writing into its tensors changes no other batch.
 
-    Only rows of `position_ids` may share memory, because those of equally long rows are one expanded row.
+    The rows of `position_ids` may share memory.
 
     Args:
         tensors: model inputs by name, `row_weight` among them.
         row_weight: float32 [B]; 0 = filler row.
         origin: int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler.
         samples: position of the stream after the global batch that this micro-batch belongs to.
-        epoch: the same in epochs.
+        epoch: the same in epochs, a fraction.
     """
 
     tensors: dict[str, Tensor]
@@ -87,10 +87,10 @@ class Collate:
 
     Args:
         architecture: encoder, decoder or encoder_decoder.
-        columns: list columns of the examples; columns without a rule here (noise kept for inversion) are not read.
+        columns: list columns of the examples; columns without a rule here (kept for inversion) are ignored.
         special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
         decoder_start: first id of decoder inputs; needed by encoder-decoders.
-        padding_side: of the frame; only rows of encoders are padded on the left, and their last token is [CLS].
+        padding_side: left only for encoder rows, whose last token is then [CLS].
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label crosses a boundary.
         predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
@@ -114,6 +114,7 @@ class Collate:
         restart_segments: bool = False,
         token_dtype: str = "int64",
     ) -> None:
+        # the columns that are read
         have = set(columns)
         self.architecture = architecture
         self.token_dtype = token_dtype
@@ -124,16 +125,18 @@ class Collate:
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
             self.columns = tuple(name for name in self.columns if name not in _DOCUMENTS)
+        # the rules for positions and labels
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         predicted = architecture == "decoder" or "attention" in have
         self._next_tokens = predicted and have.isdisjoint({"label_positions", "tags"})
-        """True if every token but the first is a label, predicted at the position before it."""
+        """Causal labels: every token but the first, predicted at the position before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self.full_rows = FullRows()
         self._left = padding_side == "left"
         self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
+        # refuse columns and ids that do not go together
         _check_tags(have)
         if "input_ids" not in have:
             raise ConfigurationError(f"batches need the column input_ids; columns: {sorted(have)}")
@@ -168,13 +171,14 @@ class Collate:
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
-        """Return the rules for the example sets of one stream, whose rows are told apart by source number.
+        """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
-        Sets may differ in columns and objectives. Columns that a row's set lacks are empty.
+        Sets may differ in columns and objectives. Columns that a row's set does not have are empty.
 
         Raises:
-            ConfigurationError: they are for different models: another architecture or tokenizer.
+            ConfigurationError: they differ in architecture, padding or tokenizer.
         """
+        # all sets must fit one model
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
         first = parts[0]
         for manifest, part in zip(manifests, parts, strict=True):
@@ -187,6 +191,7 @@ class Collate:
                 raise ConfigurationError(
                     f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
                 )
+        # rules that differ are applied row by row
         if any(part._rule != first._rule for part in parts):
             merged = copy(first)
             merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
@@ -196,6 +201,7 @@ class Collate:
             _check_tags(
                 set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
             )
+        # number the objectives in order of appearance
         keys = [
             repr((manifest.objective.name, manifest.objective.label, manifest.objective.options))
             for manifest in manifests
@@ -215,12 +221,11 @@ class Collate:
         return frozenset(filler)
 
     def columns_of(self, source: int) -> tuple[str, ...]:
-        """Return the list columns that are read of the rows of a source."""
+        """Return the list columns that are read from a source."""
         return self._parts[source].columns if self._parts else self.columns
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        """Return the settings that must be equal for rows of two sets to be treated in the same way."""
         return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens,
                 self._restart_segments)  # fmt: skip
 
@@ -263,14 +268,14 @@ class Collate:
         `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
         [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
         float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
-        `objective` [B] numbers those of the rows in order of appearance; a filler row has 0. Of B examples with several
-        choices, each choice is a row of the inputs, and `choices` [B] says how many each example has. Of rows with
-        modes of attention, `type_ids` tell modes and segments apart, and `segment_ids`, if any, segments alone.
+        `objective` [B] is the index of the row's objective, in order of appearance; 0 for filler. With multiple
+        choice, each choice is a row of the inputs, and `choices` [B] counts those of each example. With
+        attention modes, `type_ids` encode mode and segment, and `segment_ids`, if any, the segment alone.
 
         Args:
-            columns: list columns; one that is empty in all rows may be absent.
+            columns: list columns; may lack those that are empty in all rows.
             row_weight: [B]; None: all are 1.
-            sources: source number of each row [B], below 0 for filler; needed where sets differ.
+            sources: source index of each row [B], below 0 for filler; needed where sets differ.
         """
         if "choice_starts" not in self.columns:
             return self._tensors(columns, row_weight, sources)
@@ -286,8 +291,8 @@ class Collate:
     def _tensors(
         self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None
     ) -> dict[str, Tensor]:
-        """Return the tensors of columns that hold one row each."""
-        # Input ids [B, T], lengths [B], position ids [B, T] and weights [B]. Full batches take prepared tensors.
+        """Return the tensors of columns without multiple choice, one row per example."""
+        # input ids [B, T], lengths [B], position ids [B, T], weights [B]; batches without padding take prepared tensors
         column = columns["input_ids"]
         if row_weight is None and not isinstance(column, Ragged):
             ids, lengths = column, equal_lengths(*column.shape)
@@ -307,7 +312,7 @@ class Collate:
         starts = None
         if len(self._objectives) and sources is not None:
             tensors["objective"] = torch.from_numpy(self._objectives[np.maximum(sources, 0)])
-        # Documents kept apart: their numbers and restarting positions [B, T], and their bounds in the flat batch.
+        # documents kept apart: document and position ids [B, T], and their bounds in the flat batch
         if self._restart and "document_starts" in columns:
             starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
@@ -315,7 +320,7 @@ class Collate:
             bounds = document_bounds(starts, lengths)
             tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
             tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
-        # Segments: type ids and languages [B, T]; `of` [B] is the set of each row where the rules of sets differ.
+        # segments: type ids and languages [B, T]; `of` [B] is the set of each row where rules differ
         of = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
         restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
@@ -325,7 +330,7 @@ class Collate:
         tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
-        # Attention modes [B]; type ids then encode the mode as well.
+        # attention modes [B]; type ids then encode the mode as well
         if "attention" in columns:
             mode = one_a_row(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
@@ -333,7 +338,7 @@ class Collate:
             if "type_ids" in tensors:
                 tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
-        # Labels [N] with weights, the inputs of heads, and the move to left padding.
+        # labels [N] with weights, the inputs of single heads, left padding
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(build_label_weights(columns, tensors))
@@ -365,7 +370,7 @@ class Collate:
             if "prediction_order" in columns:
                 return build_permutation_labels(columns, ids)
             return build_next_token_labels(ids, lengths, prefix, starts) if self._next_tokens else {}
-        # Sets with several rules: the labels by each rule, then all in the order of their positions.
+        # several rules: build the labels of each, then sort all by position
         following = np.array([part._next_tokens for part in self._parts])[of]
         if self.architecture == "encoder":
             prefix = None  # there it belongs to the attention mode and does not limit the labels
@@ -391,7 +396,7 @@ class Collate:
 
 
 def _check_tags(have: Collection[str]) -> None:
-    """Refuse word tags together with token labels: all heads read the same labeled positions of a batch."""
+    # all heads read the same labeled positions of a batch
     tokens = sorted({"label_positions", "prediction_order"} & set(have))
     if "tags" in have and tokens:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Tensors that single heads read: classes and scores of rows, answer spans, span neighbors, second views, choices."""
+"""Build the tensors that single heads read: labels of rows, answer and masked spans, second views, choices."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ HEAD_OF_COLUMN: Final = {
     "choice": "multiple_choice",
     "choice_starts": "multiple_choice",
 }
-"""List columns that one head learns from; only encoder rows have those that hold no answers (see below)."""
+"""List columns that a single head is trained on; those outside `ANSWER_COLUMNS` are read for encoders only."""
 ANSWER_COLUMNS: Final = frozenset({
     *("label", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
 })  # fmt: skip
-"""Columns that hold the answers of tasks; rows of every architecture may have them."""
+"""Columns with the labels of tasks, for every architecture."""
 _POSITION_COLUMNS: Final = ("segment_starts",)
-"""Columns of choices that store positions in `input_ids`."""
+"""Columns of multiple choice that store positions in `input_ids`."""
 
 
 def head_tensors(
@@ -48,7 +48,7 @@ def head_tensors(
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors of the columns above, int64 but for `target` and `answer_places`.
+    """Return the tensors of the columns above, int64 except `target` and `answer_places`.
 
     `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one. `answer_start` and
     `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
@@ -66,6 +66,7 @@ def head_tensors(
         pad: padding id.
     """
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
+    # classes and scores of rows
     lists = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
     added: dict[str, Tensor] = {}
     if "sentence_label" in read:
@@ -74,11 +75,12 @@ def head_tensors(
         added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
     if "target" in read:
         added["target"] = _scores(lists["target"])
+    # spans: answers, and neighbors of masked spans
     if "answer_span" in read:
         added |= _answer_bounds(lists["answer_span"], lists["answer_places"], ids.shape)
     if "span_starts" in read:
         added |= _span_neighbors(lists["span_starts"], lists["span_lengths"], tensors["label_index"].numpy(), ids.shape)
-    # Second views of rows: stored ones, and crops of the row before masking, each [B, Tb] with lengths [B].
+    # second views [B, Tb] with lengths [B]: stored ones, and crops of the row before masking
     views = [pad_rows(lists["input_ids_b"], pad)] if "input_ids_b" in read else []
     if "crop_start" in read:
         original = ids.astype(np.int64)
@@ -90,7 +92,6 @@ def head_tensors(
 
 
 def _scores(column: Column) -> Tensor:
-    """Return the score of each row [B], float32; NaN for rows without one."""
     if not isinstance(column, Ragged):
         return torch.from_numpy(column[:, 0].astype(np.float32))
     scores = np.full(len(column), np.nan, np.float32)
@@ -118,7 +119,7 @@ def _span_neighbors(starts: Column, lengths: Column, labels: Int64, shape: tuple
     first, rows = flatten(starts)
     sizes, _ = flatten(lengths)
     first = first + rows * shape[1]
-    # Spans as flat tokens: the offset of each in its span, and its index in B * T.
+    # flatten the spans to tokens: offset in the span, and index in B * T
     offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     index = np.repeat(first, sizes) + offset
     table = np.zeros((3, shape[0] * shape[1]), np.int64)  # left neighbor, right neighbor, offset of every token
@@ -130,7 +131,7 @@ def _span_neighbors(starts: Column, lengths: Column, labels: Int64, shape: tuple
 def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int) -> tuple[Int64, Int64]:
     """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
     sizes = np.where(length > 0, length + 2, 0)
-    # source [B, Tb]: the column of the original row that each position of the crop reads.
+    # source [B, Tb]: the original column that each position of the crop reads
     columns = np.arange(max(1, int(sizes.max())))
     source = np.where(columns == 0, 0, columns + start[:, None])
     source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
@@ -153,10 +154,9 @@ def _second_view(views: Sequence[tuple[Int64, Int64]], pad: int) -> dict[str, Te
 
 
 def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
-    """Return one row for each choice of each example, and `choices` [B] with `label` [B] of the examples, int64.
+    """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
-    A model reads each choice as a row of its own. Rows are in the order of the examples, then of their choices. An
-    example without choices, which is filler, becomes one empty row with label -100.
+    Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100.
 
     Args:
         columns: of examples: `input_ids` with all choices end to end, `choice_starts`, `choice`, and position columns.
@@ -168,7 +168,7 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
         >>> [row.tolist() for row in rows["input_ids"]], chosen["choices"].tolist(), chosen["label"].tolist()
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
-    # Bounds of the rows in the flat ids: the starts of all choices, and of examples without any.
+    # row bounds in the flat ids: the starts of all choices, and of examples without any
     ids, offsets = _values_and_offsets(columns["input_ids"])
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
     starts, examples = flatten(columns.get("choice_starts", empty))
@@ -176,7 +176,7 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
     filler = offsets[:-1][counts == 0]
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, filler)))
     rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
-    # Positions move from the example to the row that contains them.
+    # move stored positions from the example to the row that contains them
     for name in _POSITION_COLUMNS:
         if name in columns:
             positions, example = flatten(columns[name])
@@ -189,7 +189,6 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
 
 
 def _values_and_offsets(column: Column) -> tuple[Int64, Int64]:
-    """Return the flat values of a column, and where each row starts in them, [B + 1]."""
     if isinstance(column, Ragged):
         return column.values, column.offsets
     return column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]

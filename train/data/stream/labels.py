@@ -1,4 +1,4 @@
-"""Labels of a micro-batch: their positions, ids, weights and random bits, and the decoder inputs that predict them."""
+"""Build the labels of a micro-batch (positions, ids, weights), and the decoder inputs that predict them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STARTS: Final = "target_document_starts"
 
 
 def build_stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
-    """Return the labels that the columns store; rows with `previous` predict them one position earlier.
+    """Return the stored labels; rows with `previous` predict them one position earlier.
 
     Raises:
         IntegrityError: such a label is at position 0.
@@ -38,15 +38,14 @@ def build_stored_labels(columns: Mapping[str, Column], width: int, previous: boo
 
 
 def build_tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
-    """Return the classes of words, labeled at the first token of each word."""
+    """Return the word tags, each at the first token of its word."""
     return build_stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
 def build_permutation_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
     """Return the labels of permuted language modeling, and `rank` [B, T] from `prediction_order`.
 
-    The rank is 0 for context and r + 1 for the r-th prediction. A label is the token at its own position. Labels are
-    in the order of prediction.
+    The rank is 0 for context and r + 1 for the r-th prediction. Labels are in the order of prediction.
     """
     positions, rows = flatten(columns["prediction_order"])
     counts = np.bincount(rows, minlength=len(ids))
@@ -60,8 +59,7 @@ def build_permutation_labels(columns: Mapping[str, Column], ids: Int64) -> dict[
 
 
 @lru_cache(maxsize=64)
-def _predicting(rows: int, width: int) -> Int64:
-    """Return the flat indices of all tokens but each row's last: they predict the next token. Shared, so copy it."""
+def _predicting_indices(rows: int, width: int) -> Int64:
     return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
 
 
@@ -69,13 +67,14 @@ def build_next_token_labels(
     ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None
 ) -> dict[str, Tensor]:
     """Return next-token labels: token i, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    # full rows without prefix or documents: shared indices
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
         return {
-            "label_index": torch.from_numpy(_predicting(rows, width).copy()),
+            "label_index": torch.from_numpy(_predicting_indices(rows, width).copy()),
             "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
         }
-    # valid [B, T]: the tokens that are labels.
+    # valid [B, T]: the tokens that are labels
     columns = np.arange(width)
     first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
     valid = (columns >= first[:, None]) & (columns < lengths[:, None])
@@ -89,7 +88,7 @@ def build_next_token_labels(
 
 
 def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return label weights [N] and what rows add to the divisor [B]; by default 1 and the row's number of labels."""
+    """Return label weights [N] and each row's share of the divisor [B]; default: 1, and the row's label count."""
     width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
     rows = tensors["label_index"].numpy() // width
     weights = np.ones(len(tensors["input_ids"]), np.float32)
@@ -109,24 +108,24 @@ def build_target_rows(
 ) -> dict[str, Tensor]:
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
-    A target with a position in its source (MASS), `target_start`, keeps its positions, and the source token before it
-    opens the row. Where documents are kept apart, each is opened and its positions counted as if it were alone.
+    MASS targets (`target_start`) keep their positions in the source, and start with the source token before them.
+    Where documents are kept apart, each starts with `begin` and at position 0.
 
     Args:
-        columns: `target_ids`; `target_start` and `target_document_starts` where there are any.
+        columns: `target_ids`, and `target_start` and `target_document_starts` if stored.
         tensors: of the source: `input_ids` and `position_ids`.
-        begin: id that opens the rows, one for all or [B].
-        pad: id of padding.
+        begin: first id of decoder rows, one for all or [B].
+        pad: padding id.
         apart: whether documents are kept apart.
     """
-    # Shift the targets right, [B, T].
+    # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
     shape, in_order = targets.shape, np.arange(targets.shape[1])
     valid = in_order < lengths[:, None]
     inputs = np.empty_like(targets)
     inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
     positions, documents = None, None
-    # Open every document of a row, and restart its positions.
+    # start every document with `begin`, at position 0
     if apart:
         starts = part_counts(columns[_STARTS], *shape) if _STARTS in columns else np.zeros(shape, np.int64)
         documents = np.maximum(np.cumsum(starts, axis=1) - 1, 0)
@@ -150,19 +149,19 @@ def build_target_rows(
 def _align_with_source(
     inputs: Int64, columns: Mapping[str, Column], tensors: Mapping[str, Tensor], positions: Int64
 ) -> Int64:
-    """Return the positions [B, T] of targets in their sources; write the source token before each into `inputs`."""
+    """Return the target's positions in the source [B, T]; write the source token before it into `inputs`."""
     source, source_positions = tensors["input_ids"].numpy(), tensors["position_ids"].numpy()
-    # One target a row or document [N]: its start in the source, its row, and the column where the decoder opens it.
+    # one target per row or document [N]: its start in the source, its row, and its first decoder column
     starts, row = flatten(columns["target_start"])
     heads = np.zeros_like(starts)
     if _STARTS in columns:
         documents, in_row = flatten(columns[_STARTS])
         heads[np.isin(row, in_row)] = documents[np.isin(in_row, row)]
-    # Open each target with the source token before it, unless it opens its text.
+    # start each target with the source token before it, unless it is the first of its text
     begins = source_positions[row, starts]
     inside = np.flatnonzero(begins)
     inputs[row[inside], heads[inside]] = source[row[inside], starts[inside] - 1]
-    # Shift the positions of every part by the offset that its first column has.
+    # shift the positions of each part by the offset of its first column
     offsets = np.zeros_like(inputs)
     offsets[row, heads] = begins
     shifted: Int64 = positions + np.take_along_axis(offsets, np.arange(inputs.shape[1]) - positions, axis=1)
@@ -177,18 +176,18 @@ def build_masked_rows(
     pad: int,
     mask: int,
 ) -> dict[str, Tensor]:
-    """Return decoder inputs for masked positions: the label of the position before, or [MASK] if it has none.
+    """Return decoder inputs for masked positions: the label of the previous position, or [MASK] if it has none.
 
-    A row starts with `begin`; where documents are kept apart, so does each document.
+    A row starts with `begin`; where documents are kept apart, each document does.
     """
-    # Write each label one column to the right, unless that leaves its row.
+    # write each label one column to the right, unless that leaves its row
     rows, width = tensors["input_ids"].shape
     inputs = np.full((rows, width), mask, np.int64)
     labels = build_stored_labels(columns, width)
     index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
     inside = index % width + 1 < np.repeat(lengths, width)[index]
     inputs.reshape(-1)[index[inside] + 1] = ids[inside]
-    # opening [B, T]: the first position of each row or document.
+    # opening [B, T]: the first position of each row or document
     opening = np.zeros((rows, width), np.bool_)
     opening[:, 0] = True
     documents = {}
@@ -211,12 +210,11 @@ def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) ->
 
 
 def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:
-    """Return the inputs of a Hugging Face model: labels at every position, -100 where there is no loss.
+    """Return the inputs of a Hugging Face model: dense labels, -100 where there is no loss.
 
     Args:
         tensors: of a `Batch`; filler rows have no labels.
-        next_token: whether the model itself shifts labels, as causal ones do: a label is at its own token then, not at
-            the token that predicts it.
+        next_token: whether the model shifts labels itself, as causal models do; each label then stays at its token.
 
     Returns:
         `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also `decoder_input_ids`, with
@@ -238,9 +236,9 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
 
 
 def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return random bits below 2^32 for each label [N], int64, by which a generator's replacement tokens are sampled.
+    """Return random bits below 2^32 for each label [N], int64, with which a generator samples replacement tokens.
 
-    They depend on the stored row and not on its batch, so ranks, micro-batches and padding change nothing.
+    They depend on the stored row, not on its batch: ranks, micro-batches and padding change nothing.
 
     Args:
         seed: of the run.
@@ -248,6 +246,7 @@ def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tens
         origin: [B, 3]: set, stored block and row in it.
         tensors: the batch, with `label_index` in the order of its rows.
     """
+    # one key per row from (seed, step, origin), then as many bits as the row has labels
     parts = origin.astype(np.uint64)
     base = np.full(len(parts), hash64("generator", seed, step), np.uint64)
     keys = reduce(lambda key, part: mix(key + part), parts.T, base)

@@ -1,9 +1,8 @@
-"""Several shard sets in one stream: in exact proportions, one after another, or both; pure arithmetic.
+"""Mix several shard sets in exact proportions, and change the mixture from phase to phase; pure arithmetic.
 
-Every set keeps an order of its own over the same lanes. A mixture says which set a lane reads at a position, so that
-each lane reads consecutive lane rows of each set: what holds for one set (every row once an epoch, one integer of
-state) holds for each set of a mixture. A timeline puts mixtures one after another; a set that comes back
-continues where it stopped.
+Every set keeps its own order over the same lanes. A mixture says which set a lane reads at a position, so that each
+lane reads consecutive lane rows of each set: every row of every set comes once an epoch, and the state is one integer.
+A timeline puts mixtures one after another; a set that comes back continues where it stopped.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ PERIOD: Final = 4096
 
 
 class Mixture:
-    """The pattern in which lanes read several sources; source(lane, x) = table[(x + lane) mod period].
+    """Periodic pattern in which lanes read several sources: source(lane, x) = table[(x + lane) mod period].
 
-    Weights become counts over a period by largest remainders. The table always takes the source that lags most
-    below its share, so any stretch of it holds each source in proportion to within about one row.
+    Weights become counts per period by largest remainders. The next entry is always the source furthest below its
+    share, so any part of the table holds each source in proportion to within about one row.
 
     Args:
         weights: relative share of each source, all above 0.
         period: length of the pattern; one source alone needs 1.
 
     Raises:
-        ConfigurationError: a weight is not a finite number above 0, or so small that it has no place in a period.
+        ConfigurationError: a weight is not a finite number above 0, or too small for one row in a period.
 
     Example: weights (2, 1) over a period of 3 give counts [2, 1] and the table [0, 1, 0].
     """
@@ -47,7 +46,7 @@ class Mixture:
         self.counts = np.array(largest_remainders(weights, self.period), np.int64)
         if not self.counts.all():
             raise ConfigurationError(
-                f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a place among "
+                f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a row among "
                 f"{self.period} rows; give it at least 1/{self.period} of the sum"
             )
         self.table = _interleave(self.counts)
@@ -60,13 +59,13 @@ class Mixture:
         return len(self.counts)
 
     def count_drawn(self, source: int, x: Int64) -> Int64:
-        """Count a source among the first x entries of the endless table."""
+        """Count the entries of a source among the first x of the endless table."""
         period, inside = np.divmod(x, self.period)
         taken: Int64 = period * self.counts[source] + self._prefix[source, inside]
         return taken
 
     def find_entry(self, source: int, number: int) -> int:
-        """Index, in the endless table, of a source's entry `number`: the inverse of `taken`."""
+        """Return the index of a source's entry `number` in the endless table: the inverse of `count_drawn`."""
         period, inside = divmod(number, int(self.counts[source]))
         return period * self.period + int(self._entries[source][inside])
 
@@ -82,22 +81,22 @@ class SourceKey(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """Return what decides the order of the rows: a set and its copy in another container share it."""
+        """Key of the row order; a set and its copy in another container share it."""
         return self[:3]
 
 
 Key: TypeAlias = SourceKey | int
-"""A source as phases name it; in pure arithmetic a number is enough."""
+"""A source in the phases; tests of the arithmetic use numbers."""
 
 
 @dataclass(eq=False)
 class Counter:
-    """Lane rows that each lane has read of a set, and of copies of it that continued where it stopped."""
+    """Lane rows that each lane has read from a set, and from copies that continued where it stopped."""
 
     order: object
     rows: Int64
     sets: set[object]
-    """identities of the sets that were read under it"""
+    """identities of the sets that it counts"""
 
 
 S = TypeVar("S")
@@ -108,8 +107,8 @@ class Phase(Generic[S]):
     """One phase of the data; most runs have one phase of one source.
 
     Args:
-        sources: what is mixed, each once: sets with their corruptions, or only the keys of them.
-        weights: their shares; empty: equal ones.
+        sources: sets to mix, each once (with their corruptions), or their keys.
+        weights: their shares; empty: equal shares.
         until_samples: position of the stream at which the phase ends; None: never, only for the last.
         global_batch: rows of a step; None: the stream's own.
     """
@@ -120,15 +119,15 @@ class Phase(Generic[S]):
     global_batch: int | None = None
 
     def mixture(self, period: int = PERIOD) -> Mixture:
-        """Return the mixture that the phase draws; weights of 1 and 1 give the same one as 2 and 2."""
+        """Return the mixture of the phase; weights 1 and 1 give the same one as 2 and 2."""
         return Mixture(self.weights or (1.0,) * len(self.sources), period)
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """The lane rows `start .. stop` of a stream that a phase decides (None: no end), `global_batch` rows a step.
+    """Lane rows `start .. stop` of the stream, which one phase decides (None: no end), `global_batch` rows a step.
 
-    `base[k, lane]` = lane rows of source k read before, under `counters[k]`.
+    `base[k, lane]`: lane rows of source k that were read before, counted by `counters[k]`.
     """
 
     start: int
@@ -141,30 +140,30 @@ class Stretch:
 
     @cached_property
     def uniform(self) -> bool:
-        """Return whether all lanes read the same lane row at a position: one source that was never mixed before."""
+        """Whether all lanes read the same lane row at a position: one source that was never in a mixture."""
         return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
 
     def index_of(self, key: Key) -> int | None:
-        """Return which of the phase's sources reads the rows of a set: the set itself, or a copy of it."""
+        """Return the index of the source that reads a set's rows: the set itself, or a copy of it."""
         identity, known = _identity(key), [_identity(source) for source in self.sources]
         if identity in known:
             return known.index(identity)
         return next((k for k, counter in enumerate(self.counters) if identity in counter.sets), None)
 
     def draw_sources(self, lanes: Int64, positions: Int64) -> Int64:
-        """Return which of the phase's sources each lane reads, shape [lanes, positions]."""
+        """Return the source that each lane reads at each position, [lanes, positions]."""
         drawn: Int64 = self.mixture.table[(positions - self.start + lanes[:, None]) % self.mixture.period]
         return drawn
 
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
-        """Return the next lane row of source k for each lane at each position, shape [lanes, positions]."""
+        """Return the next lane row of source k for each lane at each position, [lanes, positions]."""
         lane = lanes[:, None]
         before = self.base[k][lane] - self.mixture.count_drawn(k, lane)
         rows: Int64 = before + self.mixture.count_drawn(k, positions - self.start + lane)
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:
-        """Return the position at which a lane reads a lane row of source k in this phase, None if it does not."""
+        """Return the position at which a lane reads a lane row of source k in this stretch, or None."""
         number = row - int(self.base[k, lane]) + int(self.mixture.count_drawn(k, np.array(lane)))
         if row < self.base[k, lane]:
             return None
@@ -173,17 +172,17 @@ class Stretch:
 
 
 class Timeline:
-    """Phases one after another, and the lane rows of each.
+    """The stretches of consecutive phases.
 
     Args:
         phases: in order.
         lanes: L.
-        global_batch: rows of a step where a phase says nothing.
+        global_batch: rows of a step where a phase has no own size.
         period: of the mixtures.
-        read: samples that were read already: phases that ended by then are as they were, whatever batches they had.
+        read: samples read before a resume; phases that ended by then are not checked against batch sizes.
 
     Raises:
-        ConfigurationError: a phase ends before it begins, or where no whole batch ends.
+        ConfigurationError: a phase ends before it starts, or within a global batch.
     """
 
     def __init__(
@@ -209,7 +208,7 @@ class Timeline:
         """Return the stretch of `count` lane rows from a position on.
 
         Raises:
-            ConfigurationError: they do not lie in one phase.
+            ConfigurationError: they belong to two phases.
         """
         stretch = next(stretch for stretch in reversed(self.stretches) if position >= stretch.start)
         if stretch.stop is not None and position + count > stretch.stop:
@@ -221,11 +220,11 @@ class Timeline:
 
 
 class _Counters:
-    """The counters of all sets, phase by phase.
+    """Counters of all sets, phase by phase.
 
-    A set is counted by its content. A set whose content is new continues the counter of a set with its name, rows and
-    blocks that the phase does not read, because a copy in another container has this form; else it begins with its
-    first row. Two sets that shared a counter are no copies once a phase reads both: each continues where it stopped.
+    A set is identified by its content. One with new content is taken for a copy in another container if an unread set
+    has its name, rows and blocks: it continues that counter. Otherwise it starts at its first row. Two sets that shared
+    a counter are not copies once a phase reads both: each continues where it stopped.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -235,7 +234,7 @@ class _Counters:
         self._stopped: dict[object, Int64] = {}
 
     def of(self, sources: Sequence[Key]) -> tuple[Counter, ...]:
-        """Return the counter of each source of the next phase, all different."""
+        """Return the counter of each source of the next phase; no two share one."""
         known = [self._of[identity] for identity in map(_identity, sources) if identity in self._of]
         for key in sources:
             identity, counter = _identity(key), self._of.get(_identity(key))
@@ -250,7 +249,6 @@ class _Counters:
         return tuple(self._of[_identity(key)] for key in sources)
 
     def stop(self, key: Key, counter: Counter, rows: Int64) -> None:
-        """Note the lane rows that the lanes have read of a source by the end of a phase."""
         counter.rows = self._stopped[_identity(key)] = rows
 
     def _new(self, key: Key, rows: Int64) -> Counter:
@@ -259,7 +257,6 @@ class _Counters:
 
 
 def _identity(key: Key) -> object:
-    """Return what tells the content of a set from that of others, whatever corrupts it."""
     return key if isinstance(key, int) else (*key.order, key.digest)
 
 
@@ -270,7 +267,7 @@ def _order(key: Key) -> object:
 def _find_stop(
     phases: Sequence[Phase[Key]], number: int, start: int, lanes: int, global_batch: int, read: int
 ) -> int | None:
-    """Return the lane row at which a phase ends that begins at `start` samples; `read` samples have been read."""
+    """Return the lane row at which phase `number` ends; it starts at `start` samples, `read` samples are consumed."""
     until = phases[number].until_samples
     if until is None:
         if number + 1 < len(phases):
@@ -295,7 +292,7 @@ def _find_stop(
 
 
 def _interleave(counts: Int64) -> Int64:
-    """Return a table with each source `counts` times; the source with the largest deficit is next, ties by index."""
+    """Return a table with each source `counts` times: next comes the largest deficit, ties by index."""
     period = int(counts.sum())
     table = np.empty(period, np.int64)
     deficit = np.zeros(len(counts), np.int64)

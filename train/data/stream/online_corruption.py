@@ -1,4 +1,4 @@
-"""Corruption in the stream: the same kernel that writes example sets, on each block of samples as it is loaded."""
+"""Corrupt samples while they are streamed, with the kernel that writes example sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clozeline.train.configuration.data import OnlineCorruption
 
 @dataclass(frozen=True)
 class Corruption:
-    """An objective and its seed, as the stream calls them; variant = epoch."""
+    """An objective and its seed, applied to every block that is loaded; variant = epoch."""
 
     objective: Objective
     seed: int
@@ -35,17 +35,17 @@ class Corruption:
 
     @property
     def identity(self) -> str:
-        """Label and hash of everything that decides its examples, as states of a stream hold it."""
+        """Label and hash of everything that decides the examples; part of the stream's state."""
         objective = self.objective
         facts = [objective.name, objective.VERSION, objective.label, self.options, self.seed]
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
-        """Return examples, and for each row 0 or the code of the reason why it was skipped."""
+        """Return the examples, and per row 0 or the code of the reason why it was skipped."""
         return self.objective.corrupt(samples, variants, self.seed)
 
     def manifest(self, samples: Manifest) -> Manifest:
-        """Return the manifest that the stored examples would have, for checks and for batches."""
+        """Return the manifest that these examples would have if they were stored."""
         objective = self.objective
         facts = ObjectiveFacts(
             name=objective.name,
@@ -59,15 +59,15 @@ class Corruption:
             ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
             for spec in feature_columns(objective.features, objective.vocabulary.size)
         )
-        # Not `model_copy`: it would carry over what the manifest has computed of the samples' columns.
+        # not `model_copy`, which would carry over cached properties of the samples
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 
 
 def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
-    """Return the corruption of a sample set: the only one of several objectives that reads such samples.
+    """Return the corruption of a sample set: the one configured objective that reads its grouping.
 
     Raises:
-        ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
+        ConfigurationError: no objective reads it, or two do, or the set's tokenizer is not found.
     """
     corruptions, problem = [], None
     for entry in entries:

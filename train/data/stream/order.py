@@ -1,11 +1,11 @@
-"""The order of a stream in closed form: the row at a lane's position, and the position of a row.
+"""Compute the order of one set in closed form: the row in a cell, and the cell of a row; no files, no torch.
 
-N rows in blocks of R are dealt to L lanes. A block is read by one lane; the blocks that do not fill a round of L, and
-the rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an
-epoch; fewer than L filler rows are in the epoch's last lane row. Pure arithmetic: no files, no torch.
+N rows in blocks of R are dealt to L lanes, one block per lane and round. The blocks that do not fill a round, and the
+rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an epoch;
+the epoch's last lane row ends with fewer than L filler rows.
 
-A *position* counts rows consumed per lane. A *logical block* has R rows: the full blocks of the files first, then
-pieces of R rows from the short last blocks of all files together. Fewer than R rows remain: the *rest*.
+A *position* is a lane row of the set. A *logical block* has R rows: the full blocks of the files first, then the short
+last blocks of all files, joined and cut into R rows. The fewer than R rows that remain are the *rest*.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Piece:
 
 
 class LogicalBlocks:
-    """Logical blocks of a set as pieces of stored ones.
+    """Map logical blocks of a set to pieces of stored blocks, and back.
 
     Args:
         rows: rows of every stored block, in (shard, block) order.
-        block_rows: R; a stored block with fewer rows is a tail.
+        block_rows: R; a stored block with fewer rows is a *tail*.
     """
 
     def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
@@ -60,7 +60,7 @@ class LogicalBlocks:
         return pieces
 
     def to_stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the stored block of rows of a logical block, and their numbers in it."""
+        """Return the stored block of each row of a logical block, and its index in it."""
         pieces = self.pieces(block)
         if len(pieces) == 1:
             return np.full(len(rows), pieces[0].block), rows + pieces[0].start
@@ -71,7 +71,7 @@ class LogicalBlocks:
         return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
 
     def to_logical(self, stored: int, row: int) -> tuple[int, int]:
-        """Return the logical block of a stored row, and its number in it."""
+        """Return the logical block of a stored row, and its index in it."""
         full = int(np.searchsorted(self._full, stored))
         if full < len(self._full) and self._full[full] == stored:
             return full, row
@@ -83,9 +83,9 @@ class LogicalBlocks:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A stretch of lane rows during which every lane stays in its blocks: `length` positions from `start` on.
+    """Lane rows `start .. start + length`, during which every lane stays in its block.
 
-    `skip` lane rows of the round come before: 0 unless the round was cut into parts.
+    `skip`: lane rows of the round before `start`; 0 unless memory allows only a part of the round at a time.
     """
 
     epoch: int
@@ -97,9 +97,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The rows that one reading of a logical block gives to some lanes: places `rows` of its shuffled order.
+    """One read of a logical block for some lanes: entries `rows` of its shuffled order go to `slots`.
 
-    `slots` are their places among lanes x round length, lane by lane.
+    Slots count lanes x round length, lane by lane.
     """
 
     epoch: int
@@ -130,7 +130,7 @@ class BlockOrder:
         self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
         self.blocks, self.rest = divmod(rows, block_rows)
         self.rounds, remaining = divmod(self.blocks, lanes)
-        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the last round's rows
+        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the rows in the last round
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
         self._permutation = lru_cache(maxsize=4)(self._make_permutation)
@@ -140,7 +140,7 @@ class BlockOrder:
         return hash64(*self._place, purpose, epoch, block)
 
     def block(self, epoch: int, index: int) -> int:
-        """Return the logical block at a place of the epoch's block order; the rest is always last."""
+        """Return the logical block at an index of the epoch's block order; the rest is always last."""
         return self.blocks if index == self.blocks else self._permutation(epoch)(index)
 
     def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
@@ -154,7 +154,7 @@ class BlockOrder:
         return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
 
     def round_at(self, position: int, limit: int | None = None) -> Round:
-        """Return the round of a position; of a round with more than `limit` lane rows, the part of the position."""
+        """Return the round of a position, or its part of at most `limit` lane rows."""
         epoch, q = divmod(position, self.lane_rows)
         number = min(q // self.block_rows, self.rounds)
         before = number * self.block_rows
@@ -163,23 +163,24 @@ class BlockOrder:
         skip = (q - before) // limit * limit
         return Round(epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip)
 
-    def loads(self, turn: Round, first: int, last: int) -> Iterator[Load]:
+    def loads(self, round_: Round, first: int, last: int) -> Iterator[Load]:
         """Yield the loads of lanes `first .. last` in one round; each logical block once."""
-        if turn.number < self.rounds:
+        if round_.number < self.rounds:
             for lane in range(first, last):
-                start = (lane - first) * turn.length
-                block = self.block(turn.epoch, turn.number * self.lanes + lane)
-                rows = slice(turn.skip, turn.skip + turn.length)
-                yield Load(turn.epoch, block, rows, slice(start, start + turn.length))
+                start = (lane - first) * round_.length
+                block = self.block(round_.epoch, round_.number * self.lanes + lane)
+                rows = slice(round_.skip, round_.skip + round_.length)
+                yield Load(round_.epoch, block, rows, slice(start, start + round_.length))
             return
-        lanes, t = np.arange(first, last)[:, None], np.arange(turn.skip, turn.skip + turn.length)
+        # last round: z [lanes, t] numbers its rows; each lane has a contiguous share, which may span blocks
+        lanes, t = np.arange(first, last)[:, None], np.arange(round_.skip, round_.skip + round_.length)
         z = lanes * self._share + np.minimum(lanes, self._longer) + t
         slots = np.flatnonzero(t < self._share + (lanes < self._longer))
         indices, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
         blocks, starts = np.unique(indices, return_index=True)
         parts = zip(blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
         for index, block_rows, targets in parts:  # empty where all rows of these lanes are filler
-            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + index), block_rows, targets)
+            yield Load(round_.epoch, self.block(round_.epoch, self.rounds * self.lanes + index), block_rows, targets)
 
     def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
         """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""

@@ -1,4 +1,4 @@
-"""Turn ragged columns into padded matrices: rows padded on the right or left, and positions that restart in a row."""
+"""Pad ragged columns to matrices, on the right or left, and build position ids that restart within a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT_PADDED_COLUMNS: Final = frozenset(
         *("document_starts", "segment_starts", "label", "target", "tag_positions", "tags"),
     }
 )
-"""Columns that left-padded rows may have; all others store positions counted from the start of the row."""
+"""Columns that left-padded rows may have; others store positions from the start of the row."""
 _PER_POSITION: Final = ("input_ids", "position_ids", "type_ids", "document_ids", "rank")
 _CLASS_TYPE: Final = 2
 _AT_ONCE: Final = 32
@@ -37,18 +37,18 @@ def equal_lengths(rows: int, width: int) -> Int64:
 
 
 def expand_positions(rows: int, width: int) -> Tensor:
-    """Return position ids 0 .. width-1 for every row; all rows share the memory of one."""
+    """Return position ids [rows, width]; all rows share the memory of one."""
     return torch.arange(width).expand(rows, width)
 
 
 def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
-    """Return rows as a matrix [B, longest], and their lengths [B]; the matrix has at least one position a row."""
+    """Return rows as a padded matrix [B, max(1, longest)], and their lengths [B]."""
     if not isinstance(column, Ragged):
         return column, equal_lengths(*column.shape)
     lengths = column.lengths
     width = max(1, int(lengths.max()))
     matrix = np.full((len(column), width), pad, dtype)
-    matrix[np.arange(width) < lengths[:, None]] = column.values  # a mask selects in row order, as the values are
+    matrix[np.arange(width) < lengths[:, None]] = column.values  # the mask selects in row order, like the values
     return matrix, lengths
 
 
@@ -60,7 +60,7 @@ def flatten(column: Column) -> tuple[Int64, Int64]:
 
 
 def one_a_row(column: Column, missing: int = 0) -> Int64:
-    """Return the single value of each row [B]; `missing` for rows without one (filler)."""
+    """Return the single value of each row [B]; `missing` for filler rows, which have none."""
     values, rows = flatten(column)
     scalars = np.full(len(column), missing, np.int64)
     scalars[rows] = values
@@ -68,7 +68,7 @@ def one_a_row(column: Column, missing: int = 0) -> Int64:
 
 
 def start_marks(column: Column, rows: int, width: int) -> Int64:
-    """Return 1 where a part starts [rows, width]; an empty part that starts after the last position has no mark."""
+    """Return 1 where a part starts [rows, width]; an empty part after the last position has no mark."""
     values, row = flatten(column)
     marks = np.zeros((rows, width + 1), np.int64)
     marks[row, values] = 1
@@ -76,21 +76,21 @@ def start_marks(column: Column, rows: int, width: int) -> Int64:
 
 
 def part_counts(column: Column, rows: int, width: int) -> Int64:
-    """Count the parts that start at each position [rows, width]; of several, all but the last are empty."""
+    """Count the parts that start at each position [rows, width]; all but the last of several are empty."""
     values, row = flatten(column)
     counts = np.bincount(row * (width + 1) + values, minlength=rows * (width + 1))
     return counts.reshape(rows, width + 1)[:, :width]
 
 
 def restarting_positions(starts: Int64) -> Int64:
-    """Return position ids that restart at 0 with every part, from marks [rows, width]."""
+    """Return position ids that restart at 0 at every mark [rows, width]."""
     columns = np.arange(starts.shape[1])
     restarted: Int64 = columns - np.maximum.accumulate(np.where(starts > 0, columns, 0), axis=1)
     return restarted
 
 
 def document_bounds(starts: Int64, lengths: Int64) -> Int64:
-    """Return where documents start in the flattened batch, and its end; a row's padding is a document of its own."""
+    """Return the document bounds in the flattened batch; the padding of a row is its own document."""
     marks = starts.copy()
     marks[:, 0] = 1
     padded = np.flatnonzero(lengths < starts.shape[1])
@@ -99,7 +99,7 @@ def document_bounds(starts: Int64, lengths: Int64) -> Int64:
 
 
 def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
-    """Number the part of each token from 0; padding has 0."""
+    """Return the index of each token's part [B, width]; 0 on padding."""
     numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
     numbers[np.arange(width) >= lengths[:, None]] = 0
     return numbers
@@ -116,19 +116,19 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         >>> moved["input_ids"][1].tolist(), moved["type_ids"][1].tolist(), moved["left_padding"].tolist()
         ([0, 9, 3, 4], [0, 0, 0, 2], [0, 1])
     """
-    # The last token of each row, [CLS], has a segment type of its own.
+    # [CLS], the last token of each row, has its own segment type
     rows, width = tensors["input_ids"].shape
     lengths = tensors["lengths"].numpy()
     types = tensors["type_ids"].numpy().copy() if "type_ids" in tensors else np.zeros((rows, width), np.int64)
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
-    # Rotate each row of the [B, T] tensors to the right by its padding.
+    # rotate each row of the [B, T] tensors to the right by its padding
     padding = width - lengths
     source = (np.arange(width) - padding[:, None]) % width
     for name in moved.keys() & _PER_POSITION:
         moved[name] = torch.from_numpy(np.take_along_axis(moved[name].numpy(), source, axis=1))
     moved["left_padding"] = torch.from_numpy(padding)
-    # Labels [N], flat indices into B * T, move with their row.
+    # shift labels [N], flat indices into B * T, with their row
     if "label_index" in tensors:
         index = tensors["label_index"]
         moved["label_index"] = index + moved["left_padding"][index // width]
@@ -140,10 +140,9 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class FullRows:
-    """Position ids, lengths and weights of batches without padding or filler, made for many batches at once.
+    """Prepared position ids, lengths and weights for batches without padding or filler.
 
-    Each batch owns its memory, because its tensors belong to the caller. Creating them one by one would cost a small
-    batch a fifth of its time. Any thread may prepare, and any may take.
+    Each batch owns its memory. Creating them one by one would cost a small batch a fifth of its time. Thread-safe.
 
     Example: after `prepare(2, 3, 1)`, `take(2, 3)` returns [[0, 1, 2], [0, 1, 2]], [3, 3] and [1.0, 1.0].
     """
@@ -152,7 +151,7 @@ class FullRows:
         self._prepared: tuple[tuple[int, int], deque[_FullTensors]] = ((0, 0), deque())
 
     def prepare(self, rows: int, width: int, batches: int) -> None:
-        """Make the tensors of `batches` batches [rows, width]; prepared ones of another shape are dropped."""
+        """Prepare `batches` batches of [rows, width]; those of another shape are dropped."""
         shape, prepared = self._prepared
         if shape != (rows, width):
             prepared = deque(maxlen=_LIMIT)
@@ -164,7 +163,7 @@ class FullRows:
         shape, prepared = self._prepared
         if shape == (rows, width):
             try:
-                return prepared.popleft()  # a single operation: another thread may take the last tensors
+                return prepared.popleft()  # another thread may take the last one
             except IndexError:
                 pass
         first, *others = _make_full(rows, width, _AT_ONCE)

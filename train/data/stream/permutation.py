@@ -1,4 +1,4 @@
-"""Permutations that are computed, never stored: of any number of blocks, and of the rows of one block."""
+"""Compute random permutations without storing them: of blocks, and of the rows of a block."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ _ROUNDS: Final = 12  # six are visibly biased for fewer than ten elements
 
 
 def _mix(x: int) -> int:
-    """Return the 64-bit SplitMix finaliser of one word."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
 
 
 class FeistelPermutation:
-    """A keyed bijection of 0 .. n-1 with no tables, so an epoch's order needs no memory.
+    """A keyed bijection of 0 .. n-1 without tables: the order of an epoch needs no memory.
 
     Alternating modular rounds on (x // b, x % b) with a * b >= n, walked again while the image is n or more; a * b is
     below n + sqrt(n) + 1, so that is rare (arXiv 2106.06161 uses the same walking for shuffles on GPUs).
 
     Args:
         n: number of elements, at least 1.
-        key: 64-bit word.
+        key: 64 random bits.
 
     Example: `sorted(FeistelPermutation(5, 7)(x) for x in range(5)) == [0, 1, 2, 3, 4]`.
     """
@@ -75,5 +74,5 @@ class FeistelPermutation:
 
 
 def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct keyed 64-bit words."""
+    """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct 64-bit hashes."""
     return np.argsort(random_bits(keys, 0, n), axis=1)

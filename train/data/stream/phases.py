@@ -1,4 +1,4 @@
-"""The phases of the data: the shard sets that a stream reads, their shares, and where each phase ends."""
+"""Open the phases of the data: shard sets, their shares, and where each phase ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def phase_of(
     global_batch: int | None = None,
     corruptions: Sequence[Corruption | None] = (),
 ) -> Phase[Input]:
-    """Return a phase of shard sets; `corruptions`: of each set, or of none of them. The rest is as in `Phase`."""
+    """Return a phase of shard sets; `corruptions`: one per set (None for examples), or empty."""
     inputs = tuple(Input(*pair) for pair in zip(sets, corruptions or (None,) * len(sets), strict=True))
     return Phase(inputs, tuple(weights), until_samples, global_batch)
 
@@ -62,7 +62,7 @@ def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Inp
 
 
 def distinct_inputs(phases: Sequence[Phase[Input]]) -> dict[SourceKey, Input]:
-    """Return the inputs of all phases, each once, in order of appearance; an input's place is its source number."""
+    """Return the inputs of all phases, each once, in order of appearance, which is its source index."""
     inputs: dict[SourceKey, Input] = {}
     for phase in phases:
         for source in phase.sources:
@@ -80,7 +80,7 @@ def distinct_sets(phases: Sequence[Phase[Input]]) -> list[ShardSet]:
 
 
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
-    """Return a name for each set; sets of one name and different content get their digests too."""
+    """Return a name for each set; sets of the same name and different content get their digests too."""
     digests: dict[str, set[str]] = {}
     for shards in sets:
         digests.setdefault(shards.manifest.name, set()).add(shards.digest)
@@ -92,11 +92,7 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
 
 
 def to_keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
-    """Return the phases as states hold them: keys instead of sets, and the counts that are drawn in a period.
-
-    Raises:
-        ConfigurationError: a set appears twice in one phase, or there is not one weight for each set.
-    """
+    """Return the phases as states store them: keys instead of sets, counts per period instead of weights."""
     keyed: list[Phase[Key]] = []
     for phase in phases:
         sources = tuple(source.key for source in phase.sources)
@@ -120,11 +116,7 @@ def plain_phases(phases: Sequence[Phase[Key]]) -> list[Any]:
 
 
 def read_phases(plain: Any) -> list[Phase[Key]]:
-    """Return the phases from which `plain_phases` made plain data.
-
-    Raises:
-        ConfigurationError: the data is not of this form.
-    """
+    """Return the phases from the plain data of `plain_phases`."""
     try:
         return [
             Phase(tuple(SourceKey(*key) for key in keys), tuple(map(float, counts)), until, global_batch)
@@ -135,10 +127,10 @@ def read_phases(plain: Any) -> list[Phase[Key]]:
 
 
 def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
-    """Return the phases of a stream that has read `samples` by `saved` and continues by `phases`.
+    """Return the phases of a stream that has read `samples` of the phases `saved`, and continues with `phases`.
 
-    If both are the same from this position on, return the saved ones. Else the phases that were read stay as they
-    were, and the first remaining phase begins at this position, so that no row is read twice or left out.
+    If both agree from this position on, return the saved ones. Otherwise what was read stays, and the first remaining
+    phase starts at this position: no row is repeated or skipped.
     """
     if _after(saved, samples) == _after(phases, samples):
         return list(saved)
@@ -153,12 +145,11 @@ def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], s
 
 
 def _after(phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
-    """Return the phases that end after a position."""
     return [phase for phase in phases if phase.until_samples is None or phase.until_samples > samples]
 
 
 def describe(phases: Sequence[Phase[Input]]) -> str:
-    """Return the phases as text: sets, the shares that are drawn, ends and batches.
+    """Describe the phases as text: sets, shares, ends and batch sizes.
 
     Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
     """
@@ -175,12 +166,7 @@ def _describe_phase(phase: Phase[Input]) -> str:
 
 
 def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
-    """Open the configured training sets, each once, and assign the objectives that corrupt their samples.
-
-    Raises:
-        ConfigurationError: a set of samples has no objective that reads it, or more than one; a set appears twice in a
-            mixture; there is not one weight for each set; or a phase does not end with a whole batch.
-    """
+    """Open the configured training sets, each once, and find the objectives that corrupt their samples."""
     opened: dict[Path, ShardSet] = {}
     phases = []
     for phase in data.all_phases.values():
@@ -188,7 +174,7 @@ def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
             if path not in opened:
                 opened[path] = open_shards(path, options=data.store)
         sets = tuple(opened[path] for path in phase.sets)
-        # A batch equal to the run's own is not recorded, so that naming it does not make another phase.
+        # a batch size equal to the run's own is not recorded: naming it does not change the phase
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt
         corruptions = tuple(

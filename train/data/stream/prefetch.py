@@ -1,7 +1,6 @@
-"""Rows of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
+"""Load the rounds of a shard set ahead: threads read, verify, corrupt and shuffle blocks while the model computes.
 
-Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock. No worker processes,
-shared memory or locks between ranks are needed.
+Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ _ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the c
 
 @dataclass
 class _Pending:
-    """A round that is being loaded: its row buffer, and the loads that threads do."""
+    """A round that is being loaded."""
 
-    turn: Round
+    round_: Round
     row_buffer: RowBuffer
     loads: list[Future[None]]
     finished: bool = False
 
 
 class Prefetcher:
-    """Rows of one set by lane row; the rounds after the last request are loaded ahead.
+    """The rows of one set by lane row; loads the rounds after the last request ahead.
 
     Args:
         source: the set.
         loaders: threads that load; None: load in the calling thread, when rows are requested.
-        ahead: rounds to load before they are requested.
+        ahead: rounds to load ahead.
         end: lane rows from here on are filler (a finite pass); None: the set is endless.
     """
 
@@ -50,26 +49,26 @@ class Prefetcher:
         self._closed = False
 
     def segments(self, position: int, count: int) -> list[Segment]:
-        """Load `count` lane rows from `position` on and return them; rounds that end before are dropped."""
+        """Return `count` lane rows from `position` on, and drop the rounds before."""
         self._drop_before(position)
         segments, stop = [], position + count
         while position < stop:
             if self._end is not None and position >= self._end:
                 segments.append(Segment(self._filler(stop - position), 0, stop - position))
                 break
-            turn = self._round(position)
-            end = min(stop, turn.start + turn.length)
-            segments.append(Segment(self._wait_for_rows(turn), position - turn.start, end - turn.start))
+            round_ = self._round(position)
+            end = min(stop, round_.start + round_.length)
+            segments.append(Segment(self._wait_for_rows(round_), position - round_.start, end - round_.start))
             position = end
         return segments
 
     def remaining(self, position: int) -> int:
-        """Return the lane rows from a position to the end of its round, without filler after the pass."""
-        turn = self._round(position)
-        return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
+        """Return the lane rows from a position to the end of its round or of the pass."""
+        round_ = self._round(position)
+        return max(0, min(round_.start + round_.length, self._end or round_.start + round_.length) - position)
 
     def clear(self) -> None:
-        """Drop all loaded rows with their memory, and cancel loads that have not begun."""
+        """Drop all loaded rows and their memory, and cancel loads that have not started."""
         pending, self._pending = list(self._pending.values()), {}
         self._pool = self._new_pool()
         for item in pending:
@@ -77,25 +76,24 @@ class Prefetcher:
                 load.cancel()
 
     def close(self) -> None:
-        """Drop all rows and refuse all later requests, also those of other threads."""
+        """Drop all rows and refuse later requests, also from other threads."""
         self._closed = True
         self.clear()
 
     def _new_pool(self) -> BufferPool:
-        """Return a pool for the rounds ahead, the round that is read, and one that batches still refer to."""
         return BufferPool(self._ahead + 2)
 
     def _round(self, position: int) -> Round:
         return self.source.order.round_at(position, self.source.max_lane_rows)
 
     def _drop_before(self, position: int) -> None:
-        for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
+        for start in [s for s, item in self._pending.items() if s + item.round_.length <= position]:
             del self._pending[start]
 
-    def _wait_for_rows(self, turn: Round) -> RowBuffer:
-        """Wait for the rows of a round, after the loads of the rounds ahead are begun."""
-        item = self._begin_loading(turn)
-        following = turn
+    def _wait_for_rows(self, round_: Round) -> RowBuffer:
+        """Start loading the rounds ahead, then wait for the rows of this one."""
+        item = self._begin_loading(round_)
+        following = round_
         for _ in range(self._ahead):
             after = following.start + following.length
             if self._end is not None and after >= self._end:
@@ -104,24 +102,24 @@ class Prefetcher:
             self._begin_loading(following)
         if not item.finished:
             try:
-                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # no error waits for a read that hangs
+                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # report an error even while another read hangs
                 for load in done:
                     load.result()
             except BaseException:
-                self.clear()  # so that another request reads again
+                self.clear()  # the next request reads again
                 raise
             item.row_buffer.finish()
             item.finished = True
         return item.row_buffer
 
-    def _begin_loading(self, turn: Round) -> _Pending:
-        """Begin the loads of a round unless they have begun; without threads they are done on return."""
+    def _begin_loading(self, round_: Round) -> _Pending:
+        """Start the loads of a round unless they are running; without threads, load it here."""
         self._check_open()
-        if turn.start not in self._pending:
-            item = _Pending(turn, self._new_buffer(turn.length), [])
-            loads = list(self.source.order.loads(turn, *self.source.lanes))
+        if round_.start not in self._pending:
+            item = _Pending(round_, self._new_buffer(round_.length), [])
+            loads = list(self.source.order.loads(round_, *self.source.lanes))
             for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
-                orders = self.source.order.row_orders(turn.epoch, [load.block for load in group])
+                orders = self.source.order.row_orders(round_.epoch, [load.block for load in group])
                 for load, order in zip(group, orders, strict=True):
                     rows = order[load.rows].copy()  # a view would keep the orders of the whole group
                     task = (load, rows, item.row_buffer)
@@ -129,9 +127,9 @@ class Prefetcher:
                         self._run(*task)
                     else:
                         item.loads.append(self._loaders.submit(self._run, *task))
-            self._pending[turn.start] = item
+            self._pending[round_.start] = item
             self._check_open()  # another thread may have called `close` before these loads were recorded
-        return self._pending[turn.start]
+        return self._pending[round_.start]
 
     def _check_open(self) -> None:
         if self._closed:

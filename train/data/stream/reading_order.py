@@ -1,4 +1,4 @@
-"""The place of every row in a stream, in closed form, for the stream, tools and tests; no block is read."""
+"""Locate every row of a stream in closed form, without reading a block, for the stream and for tools."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Int64 = NDArray[np.int64]
 
 
 class Visit(NamedTuple):
-    """One time that a row is read.
+    """One read of a row.
 
     Args:
-        source: number of its source.
-        lane: that reads it.
+        source: index of its source.
+        lane: lane that reads it.
         position: lane row of the stream.
         epoch: of the set.
-        stored: block, over all shards, and row in it; None: a filler row.
+        stored: (block over all shards, row in it); None: a filler row.
     """
 
     source: int
@@ -38,13 +38,13 @@ class Visit(NamedTuple):
 
 
 class ReadingOrder:
-    """The order in which the rows of some sets are read.
+    """The order in which a stream reads the rows of its sets.
 
     Args:
-        phases: what is read until when.
+        phases: of the data.
         seed: of the order.
-        lanes: equal parts of a global batch.
-        global_batch: rows of a step where a phase does not say.
+        lanes: number of lanes.
+        global_batch: rows of a step where a phase has no own size.
 
     Raises:
         ConfigurationError: the phases contradict each other, or a set is empty.
@@ -56,7 +56,7 @@ class ReadingOrder:
         self.lanes, self.global_batch = lanes, global_batch
         self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
         self.phases = to_keyed_phases(phases)
-        """The phases as states hold them."""
+        """Phases as states store them."""
         self.timeline = Timeline(self.phases, lanes, global_batch)
 
     @property
@@ -66,32 +66,32 @@ class ReadingOrder:
 
     @cached_property
     def blocks(self) -> list[LogicalBlocks]:
-        """The blocks of each source as its order counts them."""
+        """Logical blocks of each source."""
         return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
     def continue_from(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
-        """Return the order of a stream that has read `samples` by saved phases, and continues by these."""
+        """Return the order of a stream that has read `samples` of the saved phases, and continues with these."""
         new = copy(self)
         new.phases = continue_phases(saved, self.phases, samples)
         new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
         return new
 
     def number(self, key: SourceKey | int) -> int | None:
-        """Return the number of a source; None where a former phase read it and it is not open any more."""
+        """Return the index of a source; None if an earlier phase read it and it is not open now."""
         return self._numbers.get(key)
 
     def names(self, stretch: Stretch) -> list[str]:
-        """Return the names of a stretch's sources, with the digest where several sets have the same one."""
+        """Return the names of a stretch's sources, with digests where names repeat."""
         labels = set_labels(self.sets)
         names = [str(key) if isinstance(key, int) else key.name for key in stretch.sources]
         opened = [self.number(key) for key in stretch.sources]
         return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
 
     def stretch(self, position: int, count: int = 1) -> Stretch:
-        """Return the stretch of `count` lane rows from a position on, whose sources are open.
+        """Return the stretch of `count` lane rows from a position on.
 
         Raises:
-            ConfigurationError: they belong to two phases, or a former phase read sets that are not configured now.
+            ConfigurationError: they belong to two phases, or to sets that are no longer configured.
         """
         stretch = self.timeline.at(position, count)
         if not self._numbers.keys() >= set(stretch.sources):
@@ -105,7 +105,7 @@ class ReadingOrder:
         return stretch
 
     def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
-        """Return the source and the lane row that each lane reads, both of shape [lanes, count]."""
+        """Return the source and lane row in each cell, both [lanes, count]."""
         stretch = self.stretch(position, count)
         lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
         drawn = stretch.draw_sources(lanes, positions)
@@ -125,7 +125,7 @@ class ReadingOrder:
         return origin.reshape(-1, 3)
 
     def visits(self, position: int, count: int) -> list[Visit]:
-        """Return the rows of a global batch in their order, with epochs."""
+        """Return the rows of a global batch in order, with epochs."""
         sources, rows = self.cells(position, count)
         return [
             self._visit(source, index // count, position + index % count, row)
@@ -133,7 +133,7 @@ class ReadingOrder:
         ]
 
     def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
-        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        """Return the read of a stored row in an epoch; None if the phases end before."""
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].to_logical(*stored), epoch)
         for stretch in self.timeline.stretches:
@@ -145,7 +145,7 @@ class ReadingOrder:
         return None
 
     def epochs(self, source: int, position: int) -> int:
-        """Return how many epochs of a set have begun before a position."""
+        """Return how many epochs of a set have started before a position."""
         read = 0
         for stretch in self.timeline.stretches:
             if (k := stretch.index_of(self.keys[source])) is not None and stretch.start < position:
@@ -167,17 +167,17 @@ class ReadingOrder:
         return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
-        """Return the origins of single lane rows of the given lanes, by tables of at most `limit` lane rows."""
+        """Return the origins of lane rows, from one table per part of a round of at most `limit` lane rows."""
         order, blocks = self.orders[source], self.blocks[source]
         origin = np.full((len(rows), 3), -1, np.int64)
         remaining = np.ones(len(rows), np.bool_)
         while remaining.any():
-            turn = order.round_at(int(rows[remaining].min()), limit)
-            here = remaining & (rows < turn.start + turn.length)
-            table = np.full((self.lanes * turn.length, 3), -1, np.int64)
-            for load in order.loads(turn, 0, self.lanes):
+            round_ = order.round_at(int(rows[remaining].min()), limit)
+            here = remaining & (rows < round_.start + round_.length)
+            table = np.full((self.lanes * round_.length, 3), -1, np.int64)
+            for load in order.loads(round_, 0, self.lanes):
                 stored, row = blocks.to_stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
                 table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
-            origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
+            origin[here] = table[lane[here] * round_.length + rows[here] - round_.start]
             remaining &= ~here
         return origin

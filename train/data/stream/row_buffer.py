@@ -1,8 +1,7 @@
-"""The rows of one round, of all lanes of a rank, in one place, so that a batch is a few whole-array copies.
+"""Hold the rows of one round, all lanes of a rank together, so that a batch takes a few array copies.
 
-Every lane changes its block at the same position. A column whose rows are all equally long is one matrix
-[lanes x length, width], and so is one with few shorter rows, whose lengths are kept; any other column is flat values
-with starts and lengths. Rows are put into shuffled order once, when a block is loaded.
+A column is a matrix [lanes x length, width] if all rows, or all but a few, are equally long; otherwise flat values with
+starts and lengths. Rows are shuffled once, when their block is loaded.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.buffer_pool import BufferPool
 
 _SHORT_SHARE: Final = 32
-"""A load with at most one short row in this number of rows is padded; a batch with a short row costs a gather."""
+"""A load is padded to a matrix if at most one row in this many is short; a batch with a short row costs a gather."""
 
 _LONG: Final = 20
-"""Mean length from which lists are copied by slices; shorter ones by an index of their values."""
+"""Mean length from which lists are copied slice by slice; shorter ones by an index array."""
 
 Column: TypeAlias = Ragged | Int64
 """A list column of a batch: a matrix [rows, width] where all rows are equally long, else ragged."""
@@ -63,7 +62,7 @@ class Padded:
 
 
 class RowBuffer:
-    """Slots of one round: `lanes` x `length`, lane by lane. A slot without a placed row is a filler row.
+    """Slots of one round: `lanes` x `length`, lane by lane. A slot without a row is a filler row.
 
     Args:
         lanes: lanes of the rank.
@@ -84,7 +83,7 @@ class RowBuffer:
         self._short: dict[str, list[tuple[Int64, Int64]]] = {name: [] for name in columns}
         self._columns: dict[str, NDArray[Any] | Lists | Padded] = {}
 
-    def place(
+    def put(
         self,
         slots: Int64 | slice,
         columns: Mapping[str, Ragged],
@@ -92,22 +91,23 @@ class RowBuffer:
         weight: NDArray[np.float32],
         origin: Int64,
     ) -> bool:
-        """Put row `order[i]` of a load into slot i of `slots`; several threads may place rows in different slots.
+        """Copy row `order[i]` of a load to slot i of `slots`; threads may fill different slots at the same time.
 
         Args:
-            slots: where the rows go.
-            columns: list columns of the load; those that the buffer does not keep are ignored.
+            slots: targets.
+            columns: list columns of the load; those that the buffer does not hold are ignored.
             order: rows of the load in their shuffled order, shape [n].
             weight: of the rows, in shuffled order, shape [n].
             origin: source, block and row, in shuffled order, shape [n, 3].
 
         Returns:
-            True if everything was copied, so that the memory of `columns` may be used again.
+            True if everything was copied, so that the memory of `columns` is free again.
         """
         copied = True
         self.weight[slots] = weight
         self.origin[slots] = origin
         for name, lists in self._lists.items():
+            # a matrix if the rows are about equally long and fit the column; else keep views of the lists
             ragged = columns[name]
             equal = ragged.width
             width = equal or _choose_padded_width(ragged)
@@ -116,6 +116,7 @@ class RowBuffer:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
                 copied = False
                 continue
+            # few short rows: copy them padded, and note their lengths
             if equal is None:
                 target[slots] = _pad_rows(ragged, width, order)
                 lengths = ragged.lengths[order]
@@ -123,6 +124,7 @@ class RowBuffer:
                 indices = np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
                 self._short[name].append((indices[short], lengths[short]))
                 continue
+            # equally long rows: one copy in shuffled order
             first = int(ragged.offsets[0])
             source = ragged.values[first : first + len(ragged) * width].reshape(-1, width)
             if isinstance(slots, slice):  # clip: `raise` would copy through a buffer, and the order is in range
@@ -132,15 +134,15 @@ class RowBuffer:
         return copied
 
     def finish(self) -> None:
-        """Join what was placed into columns; call this once, after the last `place`."""
+        """Join the rows into columns; call this once, after the last `put`."""
         for name in self._lists:
             self._columns[name] = self._join_column(name)
         self._lists = {}
 
     def column(self, name: str) -> NDArray[Any] | Lists | Padded:
-        """Return a finished column by slot: a matrix [slots, width] if few rows are short or none, else lists.
+        """Return a column by slot: a matrix [slots, width] if no row or few are short, else lists.
 
-        All lists of a column that the set does not have are empty.
+        A column that the set does not have has empty lists.
         """
         if name not in self._columns:
             empty = np.zeros(self.lanes * self.length, np.int64)
@@ -148,7 +150,7 @@ class RowBuffer:
         return self._columns[name]
 
     def _target(self, name: str, width: int, dtype: np.dtype[Any], rows: int) -> NDArray[Any] | None:
-        """Return the column's matrix, which the first load makes; None if it has another width or type."""
+        """Return the column's matrix, allocated by the first load; None if width or type differ."""
         with self._lock:
             matrix = self._matrix.get(name)
             if matrix is None:
@@ -159,12 +161,14 @@ class RowBuffer:
             return matrix
 
     def _join_column(self, name: str) -> NDArray[Any] | Lists | Padded:
+        # every slot is in the matrix
         matrix, slots = self._matrix.get(name), self.lanes * self.length
         if matrix is not None and self._placed[name] == slots:
             lengths = np.full(slots, matrix.shape[1])
             for where, short in self._short[name]:
                 lengths[where] = short
             return Padded(matrix, lengths) if self._short[name] else matrix
+        # lists: matrix rows and single lists over one array of values
         width = 0 if matrix is None else matrix.shape[1]
         starts, lengths = np.arange(slots) * width, np.zeros(slots, np.int64)
         if matrix is not None:
@@ -182,7 +186,7 @@ class RowBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Positions `start .. stop` of a round, counted from the round's first one."""
+    """Lane rows `start .. stop` of a round, counted from its first."""
 
     row_buffer: RowBuffer
     start: int
@@ -190,7 +194,7 @@ class Segment:
 
 
 def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
-    """Return the rows of a matrix, cut to their lengths: as a matrix where none is short, else ragged."""
+    """Return rows cut to their lengths: the matrix where none is short, else ragged."""
     width = matrix.shape[1]
     if (lengths == width).all():
         return matrix
@@ -198,7 +202,6 @@ def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
 
 
 def _choose_padded_width(ragged: Ragged) -> int | None:
-    """Return the length of the longest list if few lists are shorter, else None."""
     lengths = ragged.lengths
     if not len(lengths):
         return None
@@ -207,11 +210,11 @@ def _choose_padded_width(ragged: Ragged) -> int | None:
 
 
 def _pad_rows(ragged: Ragged, width: int, order: Int64) -> NDArray[Any]:
-    """Return the lists at `order` as rows of a matrix; after a short list comes whatever follows it in memory."""
+    """Return the lists at `order` as rows of a matrix; a short list is followed by whatever follows it in memory."""
     values, starts = ragged.values, ragged.offsets[:-1][order]
     last = len(values) - width
     rows: NDArray[Any] = sliding_window_view(values, width)[np.minimum(starts, last)]
-    for row in np.flatnonzero(starts > last):  # short lists at the end, after which too little follows
+    for row in np.flatnonzero(starts > last):  # the last lists, after which fewer than `width` values follow
         rest = values[starts[row] :]
         rows[row, : len(rest)] = rest
     return rows
@@ -224,7 +227,7 @@ def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:
     """
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if offsets[-1] > _LONG * len(starts):  # joined slices: 4 times faster than an index for lists of 200 values
+    if offsets[-1] > _LONG * len(starts):  # slices: 4 times faster than an index array for lists of 200 values
         view = values.data
         parts = [view[start:stop] for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
         return Ragged(np.frombuffer(bytearray().join(parts), values.dtype), offsets)

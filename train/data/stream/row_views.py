@@ -1,8 +1,7 @@
-"""A rank's share of one or more global batches: rows of rounds, batch by batch and lane by lane, cut to micro-batches.
+"""Gather the rows of one or more global batches from row buffers, and cut them into micro-batches.
 
-Small batches of one round are built several at a time: a handful of array operations then serves them all. Where all
-lanes read the same lane row of one set, a column is one strided copy that widens the values. In a mixture, or where
-rows differ in length, a column is one gather.
+Small batches of one round are gathered several at a time. Where all lanes read the same lane row of one set, a column
+is one strided copy that also widens the values; in a mixture, or where lengths differ, it is one gather.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ Shape: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _RoundView:
-    """A view of a round's matrix [batches, lanes, lane rows, width], and the type that its values become.
+    """A view of a round's matrix [batches, lanes, lane rows, width], and the dtype to widen it to.
 
-    `lengths`: of all rows, batch by batch and lane by lane; None where none is short.
+    `lengths`: of all rows, by batch and lane; None where no row is short.
     """
 
     cells: NDArray[Any]
@@ -36,7 +35,7 @@ class _RoundView:
     lengths: Int64 | None = None
 
     def __getitem__(self, rows: slice) -> Column:
-        """Return rows of one batch: one strided copy that widens the values; ragged if a row is short."""
+        """Return rows of one batch by a strided, widening copy; ragged if a row is short."""
         matrix = self._matrix(rows)
         return matrix if self.lengths is None else without_padding(matrix, self.lengths[rows])
 
@@ -62,7 +61,7 @@ class _RoundView:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Slots of one row buffer, and the rows of the batches that they become."""
+    """Slots of one row buffer, and the batch rows that they become."""
 
     row_buffer: RowBuffer
     slots: Int64
@@ -80,11 +79,11 @@ class BatchRows:
 
     @property
     def is_strided(self) -> bool:
-        """Return whether all columns are views of a round, so that only copies remain to be made."""
+        """Whether all columns are views of a round, so that only copies remain."""
         return all(isinstance(column, _RoundView) for column in self.columns.values())
 
     def width(self, name: str) -> int | None:
-        """Return the length of a column's lists if all are equally long, else None."""
+        """Return the length of a column's rows if all are equally long, else None."""
         column = self.columns[name]
         if isinstance(column, (Lists, Padded)):
             return None
@@ -97,7 +96,7 @@ class BatchRows:
         return columns, None if self.weight is None else self.weight[rows], self.origin[rows]
 
     def by_length(self, name: str, batch_rows: int) -> BatchRows:
-        """Sort the rows of each batch by the length of a column's lists, stably, the shortest first."""
+        """Sort the rows of each batch by the length of a column, stably, shortest first."""
         column = self.columns[name]
         if isinstance(column, np.ndarray) or column.lengths is None:
             return self
@@ -117,11 +116,11 @@ def rows_of_segments(
     """Return the rows of all lanes at the same lane rows of one set.
 
     Args:
-        segments: the parts of rounds that hold these lane rows, in order; exactly one if there are several batches.
+        segments: the segments of these lane rows, in order; exactly one for several batches.
         shape: batches, lanes and lane rows of a batch.
         columns: list columns to return.
         pool: memory for equally long columns.
-        dtypes: types of equally long columns; those not named become int64.
+        dtypes: types of equally long columns; others become int64.
     """
     if len(segments) > 1:
         return rows_of_cells(_cells(segments, shape), shape[0] * shape[1] * shape[2], columns, pool, dtypes)
@@ -142,7 +141,7 @@ def rows_of_segments(
         short = None if (lengths == matrix.shape[1]).all() else lengths
         return _RoundView(by_batch(matrix), np.dtype(dtypes.get(name, np.int64)), shape[1] * shape[2], short)
 
-    # Copies, because a batch may write into its weights.
+    # copies: a batch may write into its weights
     weight, origin = by_batch(row_buffer.weight).copy().reshape(-1), by_batch(row_buffer.origin).copy().reshape(-1, 3)
     return BatchRows({name: column(name) for name in columns}, None if weight.all() else weight, origin)
 
@@ -150,7 +149,7 @@ def rows_of_segments(
 def rows_of_cells(
     cells: Sequence[Cells], rows: int, columns: Sequence[str], pool: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> BatchRows:
-    """Return `rows` rows from any slots of any row buffers; the other arguments are as for `rows_of_segments`."""
+    """Return `rows` rows from any slots of any row buffers; other arguments as for `rows_of_segments`."""
 
     def column(name: str) -> NDArray[Any] | Lists | Padded:
         matrices = _matrices(name, [part.row_buffer for part in cells])
@@ -170,7 +169,7 @@ def rows_of_cells(
 
 
 def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[Padded] | None:
-    """Return a column's matrix in each row buffer; None unless it has one of the same width in all of them."""
+    """Return a column's matrix in each row buffer; None unless all have one of the same width."""
     matrices = []
     for row_buffer in row_buffers:
         column = row_buffer.column(name)
@@ -181,7 +180,7 @@ def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[Padded] | Non
 
 
 def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
-    """Return the slots of all rows of the segments, lane by lane in each batch, and where those rows go."""
+    """Return the slots of all rows of the segments, and their rows in the batches."""
     _, lanes, count = shape
     lane = np.arange(lanes)[:, None]
     cells, before = [], 0
@@ -195,7 +194,7 @@ def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
 
 
 def _lists(name: str, cells: Sequence[Cells], rows: int) -> Lists:
-    """Return a column of `rows` lists; of several row buffers only the values of these rows are copied."""
+    """Return a column of `rows` lists; from several row buffers, the values are copied."""
     starts, lengths = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     if len(cells) == 1:
         lists = _lists_at(name, cells[0])
@@ -213,7 +212,6 @@ def _lists(name: str, cells: Sequence[Cells], rows: int) -> Lists:
 
 
 def _lists_at(name: str, cells: Cells) -> Lists:
-    """Return the lists of a row buffer's column at the slots of the cells."""
     column = cells.row_buffer.column(name)
     if isinstance(column, Lists):
         return column.take(cells.slots)

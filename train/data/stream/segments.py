@@ -1,4 +1,4 @@
-"""Per-token tensors of segments: segment or mode type, language, and positions that restart with every segment."""
+"""Build per-token tensors of segments: type ids, attention-mode types, languages, restarting position ids."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def segment_tensors(
 ) -> dict[str, Tensor]:
     """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
 
-    `type_ids` number the segment of each token. `languages` is the code of its language: a row stores one code, or one
-    a segment. `position_ids` restart at 0 with every segment.
+    `type_ids` are segment indices. `languages` are language codes, stored per row or per segment. `position_ids`
+    restart at 0 with every segment.
 
     Args:
         columns: of a micro-batch.
         lengths: tokens of each row [B].
         width: T.
-        restarts: rows whose positions restart; there are no `position_ids` if no row's do.
+        restarts: rows whose positions restart; without any there are no `position_ids`.
     """
     numbers = np.zeros((len(lengths), width), np.int64)
     tensors = {}
@@ -45,9 +45,9 @@ def segment_tensors(
 
 
 def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
-    """Return the segment types that mark UniLM's modes of attention (arXiv 1905.03197 §2.1).
+    """Return the segment types that mark UniLM's attention modes (arXiv 1905.03197 §2.1).
 
-    The segment number in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0 on
+    The segment index in bidirectional rows, 2 left-to-right, 3 right-to-left, 4 in a prefix and 5 after it; 0 on
     padding.
     """
     columns = np.arange(width)
@@ -57,8 +57,7 @@ def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths:
 
 
 def _codes(column: Column, numbers: Int64) -> Int64:
-    """Return the code of each token's segment; 0 in rows without codes, which are filler."""
-    # table [B, most codes in a row]: the codes of each row, in order of its segments.
+    # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
     codes, rows = flatten(column)
     counts = np.bincount(rows, minlength=len(numbers))
     table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)

@@ -1,4 +1,4 @@
-"""One shard set of a stream: its order, this rank's lanes, and how its blocks are read."""
+"""Read the blocks of one shard set for this rank's lanes: verify, re-read or skip, corrupt, and fill the row buffer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, P
 from clozeline.train.data.stream.row_buffer import RowBuffer
 
 Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
-"""Online corruption: from rows and a variant for each to examples and, for each, 0 or the reason of a skip."""
+"""Online corruption: (rows, variant of each) → (examples, 0 or the reason of a skip for each)."""
 OnDamaged: TypeAlias = Literal["raise", "skip"]
 _REREADS: Final = 2
 _PAUSE_S: Final = 0.05
-_FACTS: Final = 64  # bytes of a row beside its columns: origin, weight, start and length of lists
+_ROW_BYTES: Final = 64  # of a row in addition to its columns: origin, weight, start and length of lists
 
 
 @dataclass
 class StreamStats:
-    """Counters of all sets of a stream since it was opened."""
+    """Counters over all sets since the stream was opened."""
 
     blocks: int = 0
     bytes: int = 0
@@ -41,20 +41,20 @@ class StreamStats:
 
 @dataclass(frozen=True)
 class Source:
-    """One set of a stream, with the settings by which its blocks are loaded.
+    """One set of a stream, and how its blocks are loaded.
 
     Args:
         shards: the set.
-        number: of the set among those of the stream.
+        number: source index.
         order: of its rows over the lanes of all ranks.
-        blocks: its blocks as the order counts them.
-        lanes: first lane of this rank, and the first after its last one.
-        columns: list columns that are delivered.
+        blocks: its logical blocks.
+        lanes: this rank's lanes, [first, end).
+        columns: list columns to deliver.
         transform: online corruption of samples.
-        stats: of the stream.
-        memory_bytes: limit for the rows that are loaded at once.
-        on_damaged: `raise`, or `skip`: filler takes the place of rows that cannot be read; no other row moves.
-        max_damaged_fraction: share of the set's blocks that may be skipped; one more ends the stream.
+        stats: shared by the stream.
+        memory_bytes: limit for rows loaded at once.
+        on_damaged: `raise`, or `skip`: unreadable rows become filler, and no other row moves.
+        max_damaged_fraction: share of the set's blocks that may be skipped.
     """
 
     shards: ShardSet
@@ -69,13 +69,13 @@ class Source:
     on_damaged: OnDamaged
     max_damaged_fraction: float
     buffers: list[bytearray] = field(default_factory=list)
-    """Memory of finished reads, for later reads: fresh memory costs a page fault for every 4 KiB."""
+    """Read buffers to reuse: fresh memory costs a page fault per 4 KiB."""
     skipped: set[int] = field(default_factory=set)
-    """Damaged blocks that were skipped since the stream was opened."""
+    """Damaged blocks skipped so far."""
 
     @cached_property
     def max_lane_rows(self) -> int | None:
-        """Return the lane rows of a round that may be loaded at once; None: all."""
+        """Lane rows of a round that fit into memory at once; None: all."""
         first, last = self.lanes
         return rows_at_once(self.shards, last - first, self.order.lane_rows, self.memory_bytes)
 
@@ -87,13 +87,14 @@ class Source:
         return origin
 
     def fill(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
-        """Read a logical block and place the rank's rows of it.
+        """Read a logical block and copy the rank's rows to the row buffer.
 
         Args:
             load: the block, and the slots of its rows.
-            order: rows of the block in the order of the slots.
+            order: row of the block for each slot.
             row_buffer: the buffer to fill.
         """
+        # read the stored pieces; None for a skipped one, whose rows stay filler
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
         parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
@@ -104,10 +105,10 @@ class Source:
         readable = [part for part in parts if part is not None]
         if readable and len(order):
             rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
-            if self._place(load, row_buffer, rows, slots, order, origin):
+            if self._put(load, row_buffer, rows, slots, order, origin):
                 self.buffers.append(buffer)
 
-    def _place(
+    def _put(
         self,
         load: Load,
         row_buffer: RowBuffer,
@@ -117,7 +118,7 @@ class Source:
         origin: Int64,
     ) -> bool:
         weight = np.ones(len(order), np.float32)
-        if len(order) < len(rows):  # rows of other lanes and of later parts are dropped before the work on them
+        if len(order) < len(rows):  # drop the rows of other lanes before corrupting
             rows, order = rows.take(order), np.arange(len(order))
         if self.transform is not None:
             variants = np.full(len(rows), load.epoch % 65536, np.uint16)
@@ -125,10 +126,10 @@ class Source:
             weight = (skips[order] == 0).astype(np.float32)
             with self.stats.lock:
                 self.stats.skipped_rows += int(len(weight) - weight.sum())
-        return row_buffer.place(slots, rows.columns, order, weight, origin) and self.transform is None
+        return row_buffer.put(slots, rows.columns, order, weight, origin) and self.transform is None
 
     def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
-        """Read the rows of a piece, which may be views of `buffer`; None for a skipped block."""
+        """Return the rows of a piece, possibly views of `buffer`; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
         columns = self.columns if self.transform is None else None
@@ -146,11 +147,11 @@ class Source:
         with self.stats.lock:
             self.stats.blocks += 1
             self.stats.bytes += int(self.shards.index.length[piece.block])
-        whole = piece.start == 0 and piece.stop == len(rows)
-        return rows if whole else cut(rows, piece.start, piece.stop)
+        complete = piece.start == 0 and piece.stop == len(rows)
+        return rows if complete else cut(rows, piece.start, piece.stop)
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
-        """Record a damaged block as skipped."""
+        """Record a damaged block as skipped, or raise if too many are."""
         with self.stats.lock:
             skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
             if skipped > limit * blocks:
@@ -160,14 +161,13 @@ class Source:
             self.skipped.add(block)
 
     def _buffer(self) -> bytearray:
-        try:  # no test before: another thread may take the last buffer after it
+        try:  # not `if`: another thread may take the last buffer
             return self.buffers.pop()
         except IndexError:
             return self.shards.buffer()
 
 
 def _without(pieces: Sequence[Piece], parts: Sequence[Rows | None], order: Int64) -> tuple[Int64, Int64]:
-    """Return the places in `order` whose rows could be read, and the places of those rows among all rows read."""
     present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
     where = np.cumsum(present) - 1
     kept = np.flatnonzero(present[order])
@@ -175,16 +175,16 @@ def _without(pieces: Sequence[Piece], parts: Sequence[Rows | None], order: Int64
 
 
 def rows_at_once(shards: ShardSet, lanes: int, lane_rows: int, budget: int) -> int | None:
-    """Return the lane rows of a round that may be loaded at once; None: all of them.
+    """Return the lane rows of a round that fit into `budget` bytes at once; None: all.
 
     Args:
         shards: the set.
-        lanes: of the rank.
-        lane_rows: of an epoch; a round has at most that number.
-        budget: bytes for the rows that are loaded at once.
+        lanes: lanes of the rank.
+        lane_rows: lane rows of an epoch, which limit a round.
+        budget: bytes for rows loaded at once.
 
     Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
     """
-    row_bytes = shards.manifest.max_block_bytes // int(shards.index.rows.max()) + _FACTS
+    row_bytes = shards.manifest.max_block_bytes // int(shards.index.rows.max()) + _ROW_BYTES
     fitting = max(1, budget // (lanes * row_bytes))
     return None if fitting >= min(shards.manifest.block_rows, lane_rows) else fitting

@@ -1,7 +1,7 @@
-"""The stream: shards in, global batches out, exact to the sample.
+"""Stream global batches from shards, exact to the sample.
 
 The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes, phases, position): the
-same for every world size, micro-batch and number of threads. All state is one integer, the samples consumed.
+same for every world size, micro-batch and number of threads. The state is one integer, the samples consumed.
 """
 
 from __future__ import annotations
@@ -36,27 +36,25 @@ class Stream:
     """One rank's part of an endless, shuffled stream of micro-batches.
 
     Args:
-        data: a shard set, an `Input` (a sample set with the objective that corrupts it), or phases of mixtures of them.
+        data: a shard set, an `Input` (a sample set and the objective that corrupts it), or phases of mixtures of them.
         rank: of this process.
         world_size: number of data-parallel processes; divides `lanes`.
-        lanes: equal streams that a global batch is made of; part of the order, so choose a multiple of every world
-            size ever wanted. None: gcd(64, global_batch).
+        lanes: number of lanes; part of the order, so choose a multiple of every world size you may use. None:
+            gcd(64, global_batch).
         seed: of the order.
-        global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
+        global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        transform: online corruption of sample sets for which a phase names none, applied to every block as it is
-            loaded; variant = epoch mod 65536.
+        transform: online corruption of sample sets without a corruption of their own; variant = epoch mod 65536.
         collate: builds tensors; default: the rules of the first set's manifest.
-        io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
-            the same order.
-        prefetch_blocks: blocks a lane loads ahead.
-        token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
-        by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
+        io_threads: threads that load blocks, plus one that builds batches; 0 does both in the calling thread.
+        prefetch_blocks: blocks to load ahead per lane.
+        token_dtype: type of `input_ids`; a narrow one must be widened by the consumer.
+        by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
         on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
         max_damaged_fraction: share of a set's blocks that may be skipped.
-        pin: put tensors into page-locked memory.
-        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for every part
-            of a round; that is slow, but nothing moves.
+        pin: use page-locked memory.
+        memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
+            round: slower, in the same order.
 
     Raises:
         ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
@@ -83,6 +81,7 @@ class Stream:
         pin: bool = False,
         memory_bytes: int = 8 << 30,
     ) -> None:
+        # check the settings
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
         self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
@@ -92,12 +91,14 @@ class Stream:
         for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_damaged", on_damaged, OnDamaged)):
             if word not in get_args(kind):
                 raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
+        # the order of all rows, and the collation rules
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
-        """Order in which lanes read rows."""
+        """Which lane reads which row when."""
         sets = self.reading.sets
         if collate is None:
             collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
+        # one source per set
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
@@ -118,15 +119,17 @@ class Stream:
                 zip(self.reading.inputs, self.reading.orders, self.reading.blocks, strict=True)
             )
         ]
+        # batch sizes must divide
         self.order = self.sources[0].order
         """Order of the first set."""
         if rank == 0:
-            _tell_of_parts(self.sources, memory_bytes)
+            _warn_of_partial_rounds(self.sources, memory_bytes)
         self._lane_rows(global_batch)
         for stretch in self.timeline.stretches:
             self._lane_rows(stretch.global_batch)
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
+        # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
         types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32"}
         self._assembly = Assembly(collate, micro_batch, longest, types, by_length, pin)
@@ -151,18 +154,18 @@ class Stream:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples of one epoch of the first set, the fewer than `lanes` filler rows at its end included."""
+        """Samples of one epoch of the first set, with the filler rows at its end."""
         return self.order.lane_rows * self.lanes
 
     def set_position(self, samples: int) -> None:
-        """Go on from here: a whole number of rows of every lane."""
+        """Move to a position, a multiple of the lanes."""
         position = self._lane_row(samples)
         self._check_open()
         self._batches.stop()
         self._position = position
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the batches *returned*, the same on every rank; batches loaded ahead do not count."""
+        """Return the state after the batches *returned*, the same on every rank."""
         return {
             "samples": self.samples,
             "seed": self.seed,
@@ -176,12 +179,12 @@ class Stream:
 
         Args:
             state: what `state_dict` gave.
-            allow_changed: keys that may differ: `seed`, or `data`. With other sets, weights, objectives or phases the
-                phases that were read stay as they were, and those of this stream begin at the state's position.
+            allow_changed: keys that may differ: `seed`, or `data` (sets, weights, objectives, phases): then this
+                stream's phases apply from the state's position on.
 
         Raises:
-            StateMismatch: a key differs, or is absent.
-            ConfigurationError: `samples` is not a position, or a phase of this stream ends within a global batch.
+            StateMismatch: a key differs or is absent.
+            ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a global batch.
         """
         for field, value in self.state_dict().items():
             if field not in state:
@@ -204,11 +207,10 @@ class Stream:
         """Return the rank's micro-batches of the next global batch.
 
         Args:
-            global_batch: samples of this step over all ranks, may change from step to step; None: the phase's, or the
-                stream's own.
+            global_batch: samples of this step over all ranks; None: the phase's size.
 
         Raises:
-            DamagedBlock: a block that these batches need is not what it should be; asking again reads again.
+            DamagedBlock: a block of this batch is damaged; the next call reads it again.
             StreamError: the stream is closed, or this is a forked process.
         """
         self._check_open()
@@ -217,23 +219,23 @@ class Stream:
             batches = self._batches.take(self._position, count)
             self._position = batches[-1].samples // self.lanes
         except BaseException:
-            self._batches.stop()  # so that asking again builds again, from this very batch on
+            self._batches.stop()  # the next call builds this batch again
             raise
         return batches
 
     def __iter__(self) -> Iterator[list[Batch]]:
-        """Yield steps without end; an iterator continues at the stream's position, also after a change of it."""
+        """Yield global batches without end, always from the stream's current position."""
         while True:
             yield self.next_step()
 
     def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
-        """Yield every row of the first set once: order of epoch 0, variant 0, filler up to a whole global batch.
+        """Yield every row of the first set once, in the order of epoch 0, with variant 0; filler ends the last batch.
 
-        Every rank gets the same number of steps. The stream's own position does not move.
+        Every rank gets the same number of steps. The stream's position does not move.
 
         Args:
             global_batch: samples of a step over all ranks; None: the stream's own.
-            steps: their limit; nothing is loaded for later steps. None: the whole set.
+            steps: limit of steps; None: all rows.
         """
         size = self.global_batch if global_batch is None else global_batch
         count = self._lane_rows(size)
@@ -252,11 +254,7 @@ class Stream:
             prefetcher.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
-        """Return the origin [global batch, 3] (source, stored block, row) of a batch, without reading a block.
-
-        Raises:
-            ConfigurationError: no such batch begins there.
-        """
+        """Return the origin [global batch, 3] (source, stored block, row) of a batch; no block is read."""
         position = self._lane_row(samples)
         count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
         return self.reading.origins(position, count)
@@ -264,7 +262,7 @@ class Stream:
     def stats(self) -> dict[str, float]:
         """Return counters: seconds waited for data, blocks and bytes read, loads in flight, skipped blocks and rows.
 
-        Sets that are read from a store add its requests, retries and cache hits.
+        Remote sets add requests, retries and cache hits.
         """
         counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
         for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
@@ -275,7 +273,7 @@ class Stream:
         return counters
 
     def close(self) -> None:
-        """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
+        """Stop the threads; the stream cannot be used afterwards."""
         if self._release is not None:
             self._release.detach()
         if not self._closed and self._process == os.getpid():
@@ -295,7 +293,6 @@ class Stream:
         self.close()
 
     def _finalize(self) -> None:
-        """End the threads when the stream is dropped without `close`; they hold no reference to it."""
         if self._release is not None:
             self._release.detach()
         self._release = weakref.finalize(self, _release, self._process, self._batches, self._loaders)
@@ -311,7 +308,6 @@ class Stream:
             raise StreamError("the stream is closed")
 
     def _lane_row(self, samples: int) -> int:
-        """Return the position in lane rows of a position in samples."""
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(
                 f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
@@ -319,7 +315,7 @@ class Stream:
         return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
-        """Return the lane rows of a global batch; check that all numbers divide."""
+        """Return the lane rows of a global batch, and check that lanes and micro-batches divide it."""
         if global_batch < 1 or global_batch % self.lanes:
             raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
         first, last = self._rank_lanes
@@ -332,7 +328,7 @@ class Stream:
 
 
 def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
-    """Return the first lane of a rank, and the first lane after it."""
+    """Return the lanes of a rank, [first, end)."""
     if not 0 <= rank < world_size or lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
         raise ConfigurationError(
@@ -343,14 +339,13 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
 
 
 def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:
-    """End the threads of a stream without waiting; the collector may call this in any thread."""
     if process == os.getpid():
         batches.stop(wait=False)
         if loaders is not None:
             loaders.release()
 
 
-def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
+def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> None:
     for source in sources:
         if source.max_lane_rows is not None:
             first, last = source.lanes

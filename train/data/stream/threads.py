@@ -1,6 +1,6 @@
-"""Threads of a stream: loaders that run submitted tasks, and one that builds batches ahead of the training thread.
+"""Run the threads of a stream: loaders that run submitted tasks, and one that builds batches ahead.
 
-All are daemon threads, so a process can end while one of them hangs in a slow read.
+All are daemon threads: a process can end while one of them hangs in a slow read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _CLOSING_S: Final = 0.8
 
 
 class LoaderThreads:
-    """A fixed number of threads; unlike those of `concurrent.futures` they do not delay the interpreter's end.
+    """A fixed pool of daemon threads, which never delays the end of the interpreter.
 
     Args:
-        count: threads, at least 1.
-        name: prefix of the threads' names.
+        count: number of threads, at least 1.
+        name: prefix of their names.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -42,12 +42,12 @@ class LoaderThreads:
         return future
 
     def release(self) -> None:
-        """Have the threads end after all submitted tasks, without waiting; also safe in a finalizer."""
+        """Let the threads end after all submitted tasks, without waiting; safe in a finalizer."""
         for _ in self._threads:
             self._tasks.put(None)
 
     def close(self) -> None:
-        """Release the threads, and wait less than a second for their end."""
+        """Release the threads and wait for them, less than a second."""
         self.release()
         deadline = time.monotonic() + _CLOSING_S
         for thread in self._threads:
@@ -61,23 +61,23 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(function(*arguments))
-            except BaseException as error:  # the caller that waits for the result gets it
+            except BaseException as error:  # raised again by `Future.result`
                 future.set_exception(error)
         del task, future, function, arguments  # an idle thread must not keep a round alive
 
 
 class BackgroundBuilder(Generic[T]):
-    """A thread that calls `build` again and again from the first `get` on, at most `depth` results ahead.
+    """A thread that calls `build` repeatedly, at most `depth` results ahead; it starts at the first `get`.
 
     Args:
-        build: makes the next result; its exception ends the thread, and `get` raises it.
+        build: makes the next result; an exception ends the thread and is raised by `get`.
         depth: results that may wait.
     """
 
     def __init__(self, build: Callable[[], T], depth: int) -> None:
         self._build = build
         self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
-        # Queues, not a semaphore: a finalizer may call `stop` in the same thread that waits for room.
+        # a queue, not a semaphore: a finalizer may call `stop` in the thread that waits for room
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self._room.put(None)
@@ -87,8 +87,8 @@ class BackgroundBuilder(Generic[T]):
         """Seconds that `get` has waited."""
 
     def get(self) -> T:
-        """Return the next result, in order, or raise the exception of `build`; no result follows an exception."""
-        if self._thread.ident is None:  # not in `__init__`: before the caller has this object, `stop` cannot be called
+        """Return the next result, or raise the exception of `build`."""
+        if self._thread.ident is None:  # not in `__init__`, so that the owner can always stop it
             self._thread.start()
         try:
             result = self._ready.get_nowait()
@@ -102,13 +102,13 @@ class BackgroundBuilder(Generic[T]):
         return result
 
     def stop(self) -> None:
-        """Build nothing more, without waiting for the thread; a `get` that waits in another thread raises."""
+        """Stop building without waiting; a `get` that waits in another thread raises."""
         self._stop = True
         self._room.put(None)
         self._ready.put(StreamError("the stream was closed while a batch was waited for"))
 
     def join(self) -> bool:
-        """Wait less than a second for the result being built, and return whether the thread has ended."""
+        """Wait less than a second for the thread, and return whether it has ended."""
         if self._thread.ident is not None:
             self._thread.join(_CLOSING_S)
         return not self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""The stream as a `torch.utils.data.IterableDataset`, for training loops of other libraries."""
+"""Wrap a stream as a `torch.utils.data.IterableDataset`, for the training loops of other libraries."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from clozeline.train.data.stream.stream import Stream
 
 
 class StreamDataset(IterableDataset[dict[str, Tensor]]):
-    """Micro-batches of a stream, without end, as dictionaries of tensors.
+    """Endless micro-batches of a stream, as dictionaries of tensors.
 
-    A stream loads in threads of its own and shares its rows among ranks, so a loader needs neither workers, nor a
-    sampler, nor collation: `DataLoader(StreamDataset(stream), batch_size=None)`. Without a loader it is iterable too.
+    A stream loads in its own threads and splits rows over ranks: use `DataLoader(StreamDataset(stream),
+    batch_size=None)` without workers, sampler or collation, or iterate directly.
 
     Args:
-        stream: the rank's stream, which stays open for the caller to close.
-
-    Example: two micro-batches a step, and after three of them the state is that after one whole step.
+        stream: the rank's stream; the caller closes it.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -31,14 +29,14 @@ class StreamDataset(IterableDataset[dict[str, Tensor]]):
         """Yield the tensors of each micro-batch from the stream's position on.
 
         Raises:
-            StreamError: a worker process of a loader asks; each would read all rows.
+            StreamError: called in a worker process; each worker would read all rows.
         """
         if get_worker_info() is not None:
             raise StreamError("StreamDataset: expected num_workers=0; the stream loads in threads of its own")
         return (batch.tensors for step in self.stream for batch in step)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the stream's state after the last whole step that was begun; save it between steps."""
+        """Return the stream's state; save it between steps, not between micro-batches."""
         return self.stream.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

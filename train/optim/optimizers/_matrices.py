@@ -1,4 +1,4 @@
-"""A function of whole matrices whose elements are spread over the ranks: each matrix is computed by one of them."""
+"""Apply a function to entire matrices whose elements are spread over ranks: one rank computes each matrix."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 
 
 def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return a function of every matrix in a flat: this rank's elements of the results, as long as the flat.
+    """Apply a function to every matrix in a flat; return this rank's elements of the results, as long as the flat.
 
-    Slices of a matrix that is cut travel to its owner, and those of the result back, by one exchange each for the whole
-    flat. A matrix that lies on a single rank stays there.
+    Slices of a split matrix go to its owner and back, by two exchanges per flat. A matrix on one rank stays there.
 
     Args:
-        layout: the segments of the flat.
-        flat: the tensor that is updated.
+        layout: segments of the flat.
+        flat: the updated tensor.
         values: elements of the matrices, contiguous and as long as the flat.
-        function: [rows, columns] → the same shape; its result has the values' type.
+        function: [rows, columns] → the same shape and dtype.
     """
+    # who owns each matrix, and which slices travel
     by_rank, me = layout.by_rank(flat), layout.rank
     owner = owners(by_rank)
     others = [rank for rank in range(layout.size) if rank != me]
     travels = any(owner[s.name] != rank for rank, segments in enumerate(by_rank) for s in segments)
     lent = [[s for s in by_rank[me] if owner[s.name] == rank and rank != me] for rank in range(layout.size)]
     taken = [[s for s in by_rank[rank] if owner[s.name] == me and rank != me] for rank in range(layout.size)]
+    # collect the slices of own matrices
     slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     for s in by_rank[me]:
         if owner[s.name] == me:
@@ -38,10 +39,12 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
         for rank in others:
             for s, part in zip(taken[rank], _split(arrived[rank], taken[rank]), strict=True):
                 slices[s.name].append((s.start, part))
+    # compute own matrices
     shapes, results = layout.shapes(flat), {}
     for name, parts in slices.items():
         whole = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
         results[name] = function(whole.view(shapes[name])).reshape(-1)
+    # put back own slices, and send the others to their ranks
     mapped = torch.zeros_like(values)
     for s in by_rank[me]:
         if owner[s.name] == me:
@@ -56,13 +59,15 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
 
 
 def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
-    """Return the rank that computes each matrix: the one with most of it; of several, the least loaded one so far."""
+    """Return the rank that computes each matrix: the one with most of it, on ties the least loaded."""
     elements: dict[str, list[int]] = {}
     for rank, segments in enumerate(by_rank):
         for s in segments:
             elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
     load, owner = [0] * len(by_rank), {}
-    for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):  # whole ones cannot move
+    for name in sorted(
+        elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)
+    ):  # unsplit ones first: they cannot move
         most = max(elements[name])
         owner[name] = min(
             (rank for rank, count in enumerate(elements[name]) if count == most), key=lambda rank: load[rank]

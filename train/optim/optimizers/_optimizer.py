@@ -1,8 +1,8 @@
 """Optimizers, one per file: each builds a torch optimizer from named parameter groups.
 
-ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. One whose update of an element needs more than
-that element is told, by `bind`, which elements of which parameters these are. The learning rate of a step is written
-into the groups by the engine.
+ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. An optimizer whose update needs more than
+single elements learns by `bind` which elements of which parameters these are. The engine writes the learning rate of a
+step into the groups.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.train.optim.weights.flat_buffers import Layout
 
 AVERAGE: Final = "average"
-"""State of an element that is evaluated and exported in the place of its weight, where there is one."""
+"""Name of the state that is evaluated and exported instead of the weights, if an optimizer keeps it."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -37,24 +37,24 @@ class OptimizerOptions:
         default=None,
         gt=0.0,
         le=1.0,
-        description="rate of a layer by that of the layer above it, > 0, ≤ 1; heads have the full rate, embeddings the "
-        "lowest; null: one rate",
+        description="rate of a layer relative to the layer above, > 0, ≤ 1; heads have the full rate, embeddings "
+        "the lowest; null: one rate",
     )
 
 
 class OptimizerBuilder(ABC):
-    """Builder of a torch optimizer."""
+    """Builds a torch optimizer."""
 
     statistics: ClassVar[Literal["element", "parameter", "matrix"]]
-    """The least that the update of an element depends on: its own history, sums over its parameter, or the matrix."""
+    """What the update of an element depends on: its own history, sums over its parameter, or the matrix."""
     states: ClassVar[int]
-    """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
+    """fp32 numbers of state per element, for the memory estimate."""
     matrices_apart: ClassVar[bool] = False
-    """True if weights of layers that are matrices form groups of their own, named `matrix`."""
+    """Matrices of layers form separate groups, named `matrix`."""
     averages: ClassVar[bool] = False
-    """True if its state holds averages of the weights, under the name `AVERAGE`."""
+    """The state holds averages of the weights, named `AVERAGE`."""
     follows_heldout: ClassVar[bool] = False
-    """True if the losses on the first held-out set change its update: a checkpoint lists them then."""
+    """Losses on the first held-out set change the update; checkpoints then store them."""
 
     def __init__(self, options: OptimizerOptions) -> None:
         self.options = options
@@ -64,18 +64,15 @@ class OptimizerBuilder(ABC):
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
 
     def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
-        """Tell an optimizer that this builder made which elements of which parameters its tensors hold.
+        """Tell the optimizer which elements of which parameters its tensors hold.
 
-        It is called once, before the first step, at every stage. Without a method of its own, an optimizer whose
-        `statistics` are not those of elements is refused from stage 1 on.
+        Called once before the first step, at every stage. Without an override, an optimizer whose `statistics` are not
+        elementwise is refused from stage 1 on.
         """
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
-        """Tell an optimizer that this builder made the held-out losses of the run so far, the newest one last.
+        """Pass the held-out losses so far, oldest first; return whether the update changes from now on.
 
-        It is called at the begin of a start, too; the same losses must give the same optimizer then.
-
-        Returns:
-            Whether it does another update than before from now on.
+        Also called at every start: the same losses must give the same optimizer.
         """
         return False

@@ -1,4 +1,4 @@
-"""The base of optimizers whose updates need more than single elements, wherever the elements of a parameter are."""
+"""Base class of optimizers that need sums over entire parameters, wherever ZeRO puts their elements."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from clozeline.train.optim.optimizers._optimizer import OptimizerBuilder
-from clozeline.train.optim.weights.flat_buffers import Layout, whole_layout
+from clozeline.train.optim.weights.flat_buffers import Layout, local_layout
 
 
 class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
-    """An optimizer that updates one flat at a time and knows its segments."""
+    """Updates one flat at a time, with known segments."""
 
     def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
-        self.layout = whole_layout(self.param_groups)
-        """Segments of the flats; as long as no engine sets it, each parameter is whole."""
+        self.layout = local_layout(self.param_groups)
+        """Segments of the flats; until `bind`, each parameter is one flat."""
         self.whole: dict[str, Tensor] = {}
-        """States that are not cut, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
+        """Unsliced states, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every flat that has a gradient; on all ranks these are the same ones."""
+        """Update every flat that has a gradient, the same ones on all ranks."""
         for group in self.param_groups:
             for flat in group["params"]:
                 if flat.grad is not None:
@@ -34,16 +34,16 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
 
     @abstractmethod
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        """Update a flat and its state by its gradient; exchanges are made by all ranks in the same order."""
+        """Update a flat and its state; all ranks make the same exchanges in the same order."""
 
     def means(self, flat: Tensor, *terms: Tensor) -> dict[str, Tensor]:
-        """Return the means of terms over whole parameters, in float64: name → [number of terms]."""
+        """Return means over entire parameters in float64: name → [terms]."""
         shapes = self.layout.shapes(flat)
         return {name: total / prod(shapes[name]) for name, total in self.layout.sums(flat, terms).items()}
 
 
 class WholeParameterBuilder(OptimizerBuilder):
-    """Builder of such an optimizer."""
+    """Builds a `WholeParameterOptimizer`."""
 
     def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
         """Give the optimizer the segments of its flats."""
@@ -54,7 +54,7 @@ class WholeParameterBuilder(OptimizerBuilder):
 def begin_update(
     optimizer: torch.optim.Optimizer, flat: Tensor, keys: Sequence[str]
 ) -> tuple[float, dict[str, Tensor]]:
-    """Return the number of the update that begins, from 1, and the state of a flat: zeros before the first."""
+    """Count an update; return its index from 1, and the state of the flat, zeros at first."""
     state: dict[str, Tensor] = optimizer.state[flat]
     if not state:
         state["step"] = torch.tensor(0.0)

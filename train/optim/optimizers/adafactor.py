@@ -23,19 +23,18 @@ from clozeline.train.optim.weights.flat_buffers import Segment
 
 
 class Adafactor(WholeParameterBuilder):
-    """The rate follows the size of the weights, updates are cut at the root mean square `clip`, nothing has momentum.
+    """T5's optimizer: learning rate relative to the weights, updates clipped by root mean square, no momentum.
 
-    A vector keeps a second moment for each element. Those of a matrix are two vectors, whole on every rank: T5's
-    optimizer, for less memory.
+    A vector has a second moment per element; a matrix two vectors of moments, stored on every rank.
     """
 
     statistics: ClassVar[Literal["matrix"]] = "matrix"
     states: ClassVar[int] = 0
-    """of a matrix; a vector has one"""
+    """for matrices; vectors have 1"""
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(OptimizerOptions):
-        """Options of Adafactor; the rate is a share of the root mean square of each parameter."""
+        """Options of Adafactor; the learning rate is relative to the root mean square of each parameter."""
 
         learning_rate: float = Field(
             default=1e-2,
@@ -48,11 +47,11 @@ class Adafactor(WholeParameterBuilder):
         beta2_decay: float = Field(default=-0.8, le=0.0)
         """Step t decays second moments by 1 - t ** beta2_decay, ≤ 0."""
         eps: float = Field(default=1.1920929e-07, ge=1e-18)
-        """Least root of a second moment, and least mean of the rows' second moments, ≥ 1e-18."""
+        """Minimum root of a second moment, and of the mean of row moments, ≥ 1e-18."""
         least_size: float = Field(default=1e-3, ge=0.0)
-        """Least root mean square that a parameter counts with, ≥ 0."""
+        """Minimum root mean square of a parameter, ≥ 0."""
         clip: float = Field(default=1.0, ge=1.0)
-        """Largest root mean square of an update before the rate, ≥ 1."""
+        """Maximum root mean square of an update before the learning rate, ≥ 1."""
 
     options: Options
 
@@ -62,7 +61,7 @@ class Adafactor(WholeParameterBuilder):
 
 
 class _Adafactor(WholeParameterOptimizer):
-    """Adafactor over flats; `whole` holds `row/NAME` and `col/NAME`, the same on every rank."""
+    """Adafactor over flats; `whole` holds the moments `row/NAME` and `col/NAME`."""
 
     def __init__(self, groups: Sequence[dict[str, Any]], options: Adafactor.Options) -> None:
         super().__init__(groups, options.learning_rate)
@@ -70,6 +69,7 @@ class _Adafactor(WholeParameterOptimizer):
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
         """Update second moments, then weights by the size of their parameter and of its update."""
+        # direction: gradients divided by the roots of second moments
         vectors = all(len(shape) < 2 for shape in self.layout.shapes(flat).values())
         step, state = begin_update(self, flat, ("variance",) if vectors else ())
         sizes = self.means(flat, flat.detach().square())
@@ -78,6 +78,7 @@ class _Adafactor(WholeParameterOptimizer):
             direction = gradient * self._inverse_root(state["variance"].clone())
         else:
             direction = self._precondition(flat, gradient, step**self.options.beta2_decay)
+        # relative step: scaled by the parameter, clipped by the update
         strengths = self.means(flat, direction.square())
         share = min(group["lr"], step**-0.5)
         for s in self.layout.own(flat):
@@ -90,7 +91,7 @@ class _Adafactor(WholeParameterOptimizer):
         return second_moment.clamp_(min=self.options.eps**2).rsqrt_()
 
     def _precondition(self, flat: Tensor, gradient: Tensor, weight: float) -> Tensor:
-        """Update rows' and columns' second moments; return gradients by the roots of their products."""
+        """Update row and column moments; return gradients divided by the roots of their products."""
         self._update_factors(flat, gradient, weight)
         direction = torch.zeros_like(flat)
         for s in self.layout.own(flat):
@@ -103,7 +104,8 @@ class _Adafactor(WholeParameterOptimizer):
         return direction
 
     def _update_factors(self, flat: Tensor, gradient: Tensor, weight: float) -> None:
-        """Take this step's means over whole rows and columns into their second moments, after one exchange."""
+        """Update the second moments with means over entire rows and columns, summed over ranks by one exchange."""
+        # sums: per parameter, row sums then column sums of squared gradients
         shapes = self.layout.shapes(flat)
         lengths = {name: [prod(shape[:-1]), prod(shape[:-2]) * shape[-1]] for name, shape in shapes.items()}
         sums = torch.zeros(sum(map(sum, lengths.values())), dtype=torch.float64, device=flat.device)
@@ -128,7 +130,7 @@ class _Adafactor(WholeParameterOptimizer):
 
 @plain_dataclass(frozen=True)
 class _Band:
-    """The rows that a slice of a parameter touches, all its matrices one below the other."""
+    """The matrix rows that a slice of a parameter touches; stacked matrices count as one."""
 
     first: int
     last: int
@@ -137,18 +139,16 @@ class _Band:
     columns: int
     matrices: int
     matrix_of_row: Tensor
-    """number of the matrix of each of these rows"""
+    """matrix index of each of these rows"""
 
     @staticmethod
     def of(s: Segment) -> _Band:
-        """Return the rows of a segment."""
         rows, columns = s.shape[-2:]
         first, last = s.start // columns, -(-(s.start + s.count) // columns)
         numbers = torch.arange(first, last) // rows
         return _Band(first, last, s.start % columns, columns, prod(s.shape[:-2]), numbers)
 
     def pad(self, elements: Tensor) -> Tensor:
-        """Return the elements of the slice in their rows, 0 elsewhere [rows, columns]."""
         rows = elements.new_zeros((self.last - self.first) * self.columns)
         rows[self.lead : self.lead + len(elements)] = elements
         return rows.view(-1, self.columns)

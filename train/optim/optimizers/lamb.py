@@ -1,4 +1,4 @@
-"""LAMB: Adam whose step for each parameter is as long as its weights (arXiv 1904.00962), for very large batches."""
+"""LAMB: Adam with a step proportional to the norm of each parameter (arXiv 1904.00962), for very large batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clozeline.train.optim.optimizers._whole_parameters import (
 
 
 class Lamb(WholeParameterBuilder):
-    """With u = m̂ / (√v̂ + eps) + decay · w, a parameter moves by rate · |w| / |u| · u, norms over the whole parameter.
+    """With u = m̂ / (√v̂ + eps) + decay · w, a parameter moves by rate · |w| / |u| · u; norms over the entire parameter.
 
     The ratio is 1 where a norm is 0, and in groups without decay: biases and norms, or all if `weight_decay` is 0.
     """
@@ -46,10 +46,11 @@ class Lamb(WholeParameterBuilder):
 
 
 class _Lamb(WholeParameterOptimizer):
-    """LAMB over flats; a rank sends two numbers for each parameter of a flat."""
+    """LAMB over flats; ranks exchange two numbers per parameter."""
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
         """Update moments element by element, and weights by the ratio of their parameter."""
+        # Adam moments and direction
         step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
         first, second = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
@@ -59,6 +60,7 @@ class _Lamb(WholeParameterOptimizer):
         if not group["weight_decay"]:
             flat.sub_(direction, alpha=group["lr"])
             return
+        # trust ratio of each parameter, 1 where a norm is 0
         direction.add_(flat, alpha=group["weight_decay"])
         norms = self.layout.sums(flat, [flat.square(), direction.square()])
         for segment in self.layout.own(flat):

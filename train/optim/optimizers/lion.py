@@ -14,14 +14,14 @@ from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
 class Lion(OptimizerBuilder):
-    """Algorithm 2 of the paper: every element moves by the rate, up or down; half the state of Adam."""
+    """Algorithm 2 of the paper: every element moves by ± learning rate; half the state of Adam."""
 
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(OptimizerOptions):
-        """Options of Lion. Beside AdamW the paper takes a rate 3 to 10 times lower and a decay as many times higher."""
+        """Options of Lion; the paper lowers AdamW's learning rate 3 to 10 times and raises its decay as much."""
 
         learning_rate: float = Field(default=1e-4, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
         weight_decay: float = Field(

@@ -23,39 +23,38 @@ from clozeline.train.optim.optimizers._whole_parameters import (
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
 _SMALLEST: Final = 1e-7
-"""Least norm by which a matrix is divided."""
+"""Minimum norm by which a matrix is divided."""
 
 
 class Muon(WholeParameterBuilder):
-    """Muon for weights of layers that are matrices; AdamW for tables, heads, biases and norms.
+    """Muon for the matrices of layers; AdamW for tables, heads, biases and norms.
 
-    Gradients are clipped before, like those of any optimizer. Momenta lie in pieces as ZeRO cuts them; a matrix in
-    pieces goes to one rank for its iteration, in the type in which that begins and ends.
+    Momenta are partitioned by ZeRO; a split matrix goes to one rank for its iteration, in the dtype of the iteration.
     """
 
     statistics: ClassVar[Literal["matrix"]] = "matrix"
     states: ClassVar[int] = 2
-    """of AdamW's; a matrix of a layer has one"""
+    """for AdamW; matrices of layers have 1"""
     matrices_apart: ClassVar[bool] = True
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(OptimizerOptions):
-        """Options of Muon; rate and decay of AdamW suit it with `adjust: match_rms_adamw`."""
+        """Options of Muon; with `adjust: match_rms_adamw`, use AdamW's learning rate and decay."""
 
         momentum: float = Field(default=0.95, ge=0.0, lt=1.0)
         """Decay of the matrices' momentum, 0 ≤ momentum < 1."""
         nesterov: bool = True
-        """Take the momentum as it will be after one more gradient like this one."""
+        """Nesterov momentum."""
         iterations: int = Field(default=5, ge=1, lt=100)
         """Steps of the Newton-Schulz iteration, 1..99."""
         iterate_in: Literal["bf16", "fp32"] | None = None
-        """Type of the iteration; null: bf16, as published. Processors without bf16 instructions are faster in fp32, 18
-        to 40 times on the one that was measured."""
+        """Type of the iteration; null: bf16, as published. CPUs without bf16 instructions are faster in fp32, 18 to 40
+        times on the one we measured."""
         adjust: Literal["match_rms_adamw", "original"] = "match_rms_adamw"
-        """Factor of the rate for a matrix [A, B]: 0.2 sqrt(max(A, B)), so that it moves as far as under AdamW (arXiv
+        """Factor of the learning rate for a matrix [A, B]: 0.2 sqrt(max(A, B)), as long as AdamW's steps (arXiv
         2502.16982), or sqrt(max(1, A / B))."""
         adam_rate: float = Field(default=1.0, gt=0.0)
-        """Rate of AdamW's parameters by that of the matrices, > 0."""
+        """Learning rate of AdamW's parameters relative to the matrices, > 0."""
         betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.95)
         """AdamW's decay of the first and second moment, 0 ≤ beta < 1."""
         eps: float = Field(default=1e-8, gt=0.0)
@@ -76,7 +75,6 @@ class _Muon(WholeParameterOptimizer):
         self.options = options
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        """Update a flat of matrices by Muon, any other one by AdamW."""
         if group["name"].partition(".")[0] == "matrix":
             self._muon(group, flat, gradient)
         else:
@@ -110,7 +108,7 @@ class _Muon(WholeParameterOptimizer):
 
 
 def orthogonalize(matrix: Tensor, iterations: int) -> Tensor:
-    """Return about U Vᵀ of a matrix U S Vᵀ: its singular values go near 1 (0.7 to 1.2), its directions stay."""
+    """Return approximately U Vᵀ of a matrix U S Vᵀ: singular values 0.7 to 1.2, the same directions."""
     a, b, c = _COEFFICIENTS
     high = matrix.size(0) > matrix.size(1)
     x = matrix.T if high else matrix

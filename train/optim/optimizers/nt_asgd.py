@@ -1,4 +1,4 @@
-"""Averaged SGD that begins to average where the held-out loss no longer falls (arXiv 1708.02182)."""
+"""NT-ASGD: SGD that averages its weights once the held-out loss stops falling (arXiv 1708.02182)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, Optimize
 
 
 class NTASGD(OptimizerBuilder):
-    """Plain SGD that also keeps the mean of its weights after the steps T to now, for evaluations and exports.
+    """Plain SGD that evaluates and exports the mean of its weights since step T.
 
-    T is the first evaluation of the run, one in `evaluate.every` steps, at which `no_longer_falls` holds. It follows
-    from the losses alone, which a checkpoint lists, so that a resumed run begins at the same step.
+    T is the first evaluation at which `no_longer_falls` holds. Checkpoints store the losses, so a resumed run averages
+    from the same step.
     """
 
     statistics: ClassVar[Literal["element"]] = "element"
@@ -29,14 +29,14 @@ class NTASGD(OptimizerBuilder):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(OptimizerOptions):
-        """Options of averaged SGD; defaults are those of the paper, for a gradient clipped at 0.25."""
+        """Options of averaged SGD; the paper's defaults, for gradient_clipping 0.25."""
 
         learning_rate: float = Field(default=30.0, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
         weight_decay: float = Field(
             default=1.2e-6, ge=0.0, description="decay of matrices, ≥ 0; biases and norms have none"
         )
         patience: int = Field(
-            default=5, ge=1, description="latest evaluations that do not count for the loss to beat, ≥ 1: the paper's n"
+            default=5, ge=1, description="latest evaluations to ignore in the best loss so far, ≥ 1: the paper's n"
         )
 
     options: Options
@@ -46,7 +46,7 @@ class NTASGD(OptimizerBuilder):
         return _AveragedSGD([{**group, "averaging": False} for group in groups], lr=self.options.learning_rate)
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
-        """Average from the next step on if the losses ask for it; return whether that is new."""
+        """Average from the next step on once the losses stop falling; return whether that is new."""
         begins = no_longer_falls(losses, self.options.patience) and not optimizer.param_groups[0]["averaging"]
         for group in optimizer.param_groups:
             group["averaging"] = group["averaging"] or begins
@@ -54,9 +54,9 @@ class NTASGD(OptimizerBuilder):
 
 
 def no_longer_falls(losses: Sequence[float], patience: int) -> bool:
-    """Return whether a loss is above the best of those that are more than `patience` evaluations older.
+    """Return whether a loss is above the best of those more than `patience` evaluations older, as in the authors' code.
 
-    That is the condition of the authors' code. One that is not finite counts as infinite.
+    A loss that is not finite counts as infinite.
 
     Example (patience 2):
         5 4 3 3.5 3.2       false: 3.2 is compared with 5 and 4
@@ -67,10 +67,10 @@ def no_longer_falls(losses: Sequence[float], patience: int) -> bool:
 
 
 class _AveragedSGD(torch.optim.SGD):
-    """SGD with a running mean of its weights in groups whose `averaging` is true; the first one is of before a step."""
+    """SGD with a running mean of the weights in groups whose `averaging` is true."""
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Do one step, then take the new weights into the means."""
+        """Do one step, then update the means."""
         averaged = [p for group in self.param_groups if group["averaging"] for p in group["params"]]
         for parameter in averaged:
             if not self.state[parameter]:

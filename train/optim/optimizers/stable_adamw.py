@@ -1,4 +1,4 @@
-"""AdamW whose rate is cut, parameter by parameter, where its second moment lags behind (arXiv 2304.13013)."""
+"""StableAdamW: AdamW with the learning rate lowered per parameter if its second moment lags (arXiv 2304.13013)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from clozeline.train.optim.optimizers._whole_parameters import (
 
 
 class StableAdamW(WholeParameterBuilder):
-    """The rate of a parameter is divided by max(1, RMS), its RMS being that of gradient / root of second moment.
+    """Divides the learning rate of a parameter by max(1, RMS(gradient / root of second moment)).
 
-    ModernBERT was trained with it. Both moments are corrected by their decay alone, as in the paper's algorithm 2: step
-    t decays by (β - βᵗ) / (1 - βᵗ).
+    ModernBERT's optimizer. Moments are debiased by their decay, as in the paper's algorithm 2: step t decays by
+    (β - βᵗ) / (1 - βᵗ).
     """
 
     statistics: ClassVar[Literal["parameter"]] = "parameter"
@@ -36,7 +36,7 @@ class StableAdamW(WholeParameterBuilder):
         betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.99)
         """Decay of the first and second moment, 0 ≤ beta < 1."""
         eps: float = Field(default=1e-6, ge=1e-18)
-        """Added to the root of the second moment, and its least value where it divides the gradient, ≥ 1e-18."""
+        """Added to the root of the second moment, and its minimum in the RMS, ≥ 1e-18."""
 
     options: Options
 
@@ -47,7 +47,7 @@ class StableAdamW(WholeParameterBuilder):
 
 
 class _StableAdamW(WholeParameterOptimizer):
-    """StableAdamW over flats; a rank sends one number for each parameter of a flat."""
+    """StableAdamW over flats; ranks exchange one number per parameter."""
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
         """Update moments element by element, and weights by the rate of their parameter."""

@@ -1,8 +1,8 @@
-"""Regularizers, one per file: each says where a parameter is pulled to, and how strongly.
+"""Regularizers, one per file: each chooses anchors and strengths that weights are pulled to.
 
-What is learned is kept by a quadratic penalty s/2 (w - a)² on each weight w with an anchor a and a strength s. The pull
-follows each update of the optimizer as a proximal step, w - r s / (1 + r s) (w - a) at the rate r, which is stable for
-any strength; its explicit form adds s (w - a) to the gradient instead.
+The penalty is s/2 (w - a)² for a weight w, its anchor a and strength s. It is applied after each optimizer update as a
+proximal step, w - r s / (1 + r s) (w - a) at learning rate r, stable for any strength; the explicit form adds s (w - a)
+to the gradient instead.
 """
 
 from clozeline.train.optim.regularizers._regularizer import Anchored, Regularizer, RegularizerOptions

@@ -1,4 +1,4 @@
-"""The interface of regularizers, and the pull that they share."""
+"""Interface of regularizers, and the pull that they share."""
 
 from __future__ import annotations
 
@@ -27,45 +27,42 @@ class Anchored(NamedTuple):
     """Anchor and strength of some elements of a parameter."""
 
     anchor: Tensor
-    """fp32, as many as the elements"""
+    """fp32, one per element"""
     strength: Tensor
-    """fp32, likewise, ≥ 0"""
+    """fp32, same shape, ≥ 0"""
 
 
 class Regularizer(ABC):
-    """A choice of anchors and strengths."""
+    """Chooses anchors and strengths."""
 
     Options: ClassVar[type[RegularizerOptions]] = RegularizerOptions
     replaces_decay: ClassVar[bool] = False
-    """True if it replaces the optimizer's weight decay."""
+    """It replaces the optimizer's weight decay."""
 
     def __init__(self, options: RegularizerOptions) -> None:
         self.options = options
 
     @abstractmethod
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
-        """Return anchor and strength of elements of a parameter, from which the run begins.
+        """Return anchors and strengths of elements of a parameter at the start of a run.
 
         Args:
             name: of the parameter.
             weight: elements `[start, start + len(weight))` of the flattened parameter, fp32.
-            start: number of the first.
-            fresh: the parameter is new in this run; it is not among those that `model.init_from` gave.
+            start: index of the first.
+            fresh: the parameter is new in this run, not from `model.init_from`.
 
         Raises:
-            ConfigurationError: the anchors are not for this model.
+            ConfigurationError: the anchors are of another model.
         """
 
 
 def pull(weight: Tensor, anchor: Tensor, strength: Tensor, rate: float) -> None:
-    """Move weights towards their anchors in place: the minimum of s/2 (v - a)² + (v - w)² / 2r over v.
-
-    Nothing changes where the strength is 0 or the weight is at its anchor.
-    """
+    """Move weights to the minimum of s/2 (v - a)² + (v - w)² / 2r over v, in place."""
     share = rate * strength
     weight.sub_((weight - anchor).mul_(share / (1.0 + share)))
 
 
 def push(gradient: Tensor, weight: Tensor, anchor: Tensor, strength: Tensor) -> None:
-    """Add the penalty's gradient to that of the loss in place."""
+    """Add the penalty's gradient, in place."""
     gradient.add_((weight - anchor).mul_(strength))

@@ -1,4 +1,4 @@
-"""Elastic weight consolidation (arXiv 1612.00796): weights that mattered before are held more firmly than others."""
+"""Elastic weight consolidation (arXiv 1612.00796): weights that mattered for earlier tasks change less."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clozeline.train.optim.regularizers import Anchored, Regularizer, Regularize
 class Ewc(Regularizer):
     """`strength` / 2 x F (w - a)² with the diagonal F of the Fisher information and the weights a of an earlier run.
 
-    `clozeline fisher` measures F and writes both. Weights of which the file has none, and those with F = 0, are free.
+    `clozeline fisher` measures F and writes both. Weights that the file lacks, and those with F = 0, are free.
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -31,7 +31,7 @@ class Ewc(Regularizer):
         fisher: Annotated[Path, HOME_EXPANDED]
         """File that `clozeline fisher` wrote."""
         strength: float = Field(default=100.0, ge=0.0)
-        """Factor of F, ≥ 0; what is right depends on the scale of F."""
+        """Factor of F, ≥ 0; depends on the scale of F."""
 
     options: Options
 
@@ -64,7 +64,6 @@ class Ewc(Regularizer):
         return frozenset(self._file.keys())
 
     def _read(self, key: str, weight: Tensor, start: int) -> Tensor:
-        """Return elements of a tensor of the file, from `start` on as many as there are weights."""
         if key not in self._names:
             raise ConfigurationError(
                 f"regularizer.fisher: {self.options.fisher} has no {key}; measure the run that this one begins from"

@@ -1,4 +1,4 @@
-"""L2-SP: weights stay near those that the run began with (arXiv 1802.01483)."""
+"""L2-SP: keep weights near their starting point (arXiv 1802.01483)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from clozeline.train.optim.regularizers import Anchored, Regularizer, Regularize
 
 
 class L2Sp(Regularizer):
-    """`alpha` / 2 |w - w0|² over the weights that came from another model, `beta` / 2 |w|² over new ones.
-
-    It replaces the optimizer's weight decay, which would pull to 0.
-    """
+    """`alpha` / 2 |w - w0|² for weights from another model, `beta` / 2 |w|² for new ones, instead of weight decay."""
 
     replaces_decay: ClassVar = True
 

@@ -1,7 +1,7 @@
-"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak rate.
+"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak learning rate.
 
-No schedule has state: a resumed run computes the same rates from the step alone, and a skipped step cannot make it
-drift. Steps count from 1; the rate of step 1 is already above 0.
+Schedules have no state: resuming and skipped steps change nothing. Steps count from 1, where the rate is already
+above 0.
 """
 
 from __future__ import annotations
@@ -52,8 +52,5 @@ class Schedule(ABC):
         """Return the multiplier for a step in warmup..steps."""
 
     def progress(self, step: int) -> float:
-        """Return the share of the steps between warm-up and horizon that have passed, 0..1.
-
-        Where the horizon comes before the end of the warm-up, it is 0: the rate stays at its peak.
-        """
+        """Return the fraction of the steps between warm-up and horizon that have passed, 0..1."""
         return min(1.0, max(0, step - self.options.warmup) / max(1, self.steps - self.options.warmup))

@@ -1,4 +1,4 @@
-"""Anchors of weights, which regularizers pull to: as sharded as the optimizer's state, saved and resumed beside it."""
+"""Hold the anchors that regularizers pull weights to, sharded, saved and resumed like optimizer state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clozeline.train.optim.regularizers import Regularizer
 from clozeline.train.optim.regularizers._regularizer import Anchored, pull, push
 
 ANCHOR_STATES: Final = ("anchor", "strength")
-"""Names of what a checkpoint holds for each element, in the order of `Anchored`."""
+"""Names of the states in a checkpoint, in the order of `Anchored`."""
 
 
 def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[str]) -> None:
-    """Ask for the anchors of all parameters that train, as a start does before its first step.
+    """Compute the anchors of all trainable parameters once, for a dry run.
 
     Args:
         regularizer: of the run.
@@ -24,7 +24,7 @@ def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[
         fresh: parameters that are new in this run.
 
     Raises:
-        ClozelineError: the regularizer reads them from a file that is missing, damaged, or another model's.
+        ClozelineError: the regularizer's file is missing, damaged, or of another model.
     """
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -32,7 +32,7 @@ def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[
 
 
 class Anchors:
-    """Anchors and strengths by tensor of the optimizer, each of that tensor's shape; the rest of it is free."""
+    """Anchors and strengths of each optimizer tensor, in its shape."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, regularizer: Regularizer) -> None:
         self.regularizer = regularizer
@@ -43,7 +43,7 @@ class Anchors:
             optimizer.register_step_post_hook(self._pull)
 
     def create(self, flat: Tensor) -> dict[str, Tensor]:
-        """Return zeros for a tensor of the optimizer, which are now its anchors and strengths."""
+        """Return new anchors and strengths of an optimizer tensor, zeros."""
         return self.of.setdefault(flat, {key: torch.zeros_like(flat, requires_grad=False) for key in ANCHOR_STATES})
 
     def fill(self, name: str, start: int, tensors: dict[str, Tensor], fresh: Collection[str]) -> None:
@@ -51,8 +51,8 @@ class Anchors:
 
         Args:
             name: of the parameter.
-            start: number of the first element.
-            tensors: views of the elements: `weight` and the states of anchors.
+            start: index of the first element.
+            tensors: views of the elements: `weight` and the anchor states.
             fresh: parameters that are new in this run.
         """
         anchored = self.regularizer.anchor(name, tensors["weight"], start, fresh=name in fresh)
@@ -71,7 +71,6 @@ class Anchors:
                 push(flat.grad, flat, *anchored)
 
     def _iterate(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
-        """Yield the tensors of the groups at hand with their anchors and the learning rate."""
         for group in optimizer.param_groups:
             for flat in filter(self.of.__contains__, group["params"]):
                 yield flat, Anchored(**self.of[flat]), group["lr"]

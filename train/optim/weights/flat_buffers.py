@@ -1,8 +1,8 @@
-"""The flat tensors that the torch optimizer updates, and the elements of each parameter in them, at every ZeRO stage.
+"""Map the flat buffers that the torch optimizer updates to the parameters in them, at every ZeRO stage.
 
-A *flat* is an fp32 tensor: a parameter at stage 0, else this rank's share of many, end to end. A `Segment` is the part
-of a flat that belongs to one parameter. Padding at the end of a flat belongs to none. This file and
-train.checkpoint.zero_partitions know DeepSpeed's private attributes (0.19.8, an exact pin).
+A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at stage 0, else this rank's share of many, end to end,
+with padding. A `Segment` is the part of a flat that belongs to one parameter. This file and
+train/checkpoint/zero_partitions.py use private attributes of DeepSpeed (0.19.8, an exact pin).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Segment:
 
     name: str
     shape: tuple[int, ...]
-    """of the whole parameter"""
+    """of the parameter"""
     flat: Tensor
     group: str
     """name of the parameter group"""
@@ -35,16 +35,12 @@ class Segment:
     count: int
 
     def of(self, tensor: Tensor) -> Tensor:
-        """Return its elements of a tensor that is as long as the flat, 1-D: a view."""
+        """Return a 1-D view of the segment in a tensor that is as long as the flat."""
         return tensor.view(-1).narrow(0, self.offset, self.count)
 
 
 def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
     """Yield the segments on this rank, in the order of the model's parameters; some may be empty.
-
-    Args:
-        model: whose parameters they are.
-        engine: DeepSpeed's engine around it.
 
     Raises:
         CheckpointError: DeepSpeed chose an optimizer whose flats are not known.
@@ -52,10 +48,12 @@ def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
     zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
     kind = type(zero).__name__
     named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    # stage 0: each parameter is a flat
     if zero is engine.basic_optimizer:
         group_of = {id(p): group["name"] for group in groups for p in group["params"]}
         for name, p in named:
             yield Segment(name, tuple(p.shape), p, group_of[id(p)], 0, 0, p.numel())
+    # stages 1 and 2: a fragment of a parameter in this rank's partition, if any
     elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
         for name, p in named:
             mapping = p._hp_mapping
@@ -63,6 +61,7 @@ def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
                 index, here, there = mapping.param_group_index, mapping.hp_fragment_address, mapping.lp_fragment_address
                 flat, group = flats_of(zero)[index], groups[index]["name"]
                 yield Segment(name, tuple(p.shape), flat, group, here.start, there.start, there.numel)
+    # stage 3: an equal share of every parameter on each rank
     elif kind == "DeepSpeedZeroOptimizer_Stage3":
         for name, p in named:
             index, offset, width = zero.grad_position[zero.get_param_id(p)]
@@ -71,11 +70,11 @@ def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
             count = max(0, min(width, p.ds_numel - start))
             yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)
     else:
-        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
+        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint can store; this is a bug")
 
 
 def flats_of(zero: Any) -> list[Tensor]:
-    """Return the master tensors that the torch optimizer updates, in its order."""
+    """Return the master tensors in the order of the torch optimizer."""
     for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
         if (flats := getattr(zero, name, None)) is not None:
             return list(flats)
@@ -83,7 +82,7 @@ def flats_of(zero: Any) -> list[Tensor]:
 
 
 def iterate_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
-    """Yield (flat, group name) of every flat of DeepSpeed's engine, also of flats that hold only padding."""
+    """Yield (flat, group name) of every flat, also of those with only padding."""
     zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
     if zero is engine.basic_optimizer:
         yield from ((p, group["name"]) for group in groups for p in group["params"])
@@ -94,19 +93,19 @@ def iterate_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
 
 
 class Layout:
-    """The segments of every flat on all ranks, and sums over whole parameters.
+    """The segments of every flat on all ranks, and sums over entire parameters.
 
-    Flats at the same place in the optimizers of all ranks hold elements of the same parameters and are updated
-    together: all ranks take part in each exchange, also one whose flat is only padding.
+    Flats with the same index on all ranks hold elements of the same parameters and are updated together: all ranks take
+    part in each exchange, also one whose flat is only padding.
     """
 
     def __init__(self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int) -> None:
-        """Take the segments of each flat by rank.
+        """Index the segments.
 
         Args:
             flats: of this rank, in the optimizer's order.
-            by_rank: [rank][flat] → segments; of one rank alone where every rank holds everything.
-            rank: of this process among them.
+            by_rank: [rank][flat] → segments; one entry if every rank holds everything.
+            rank: of this process.
         """
         self.rank = rank
         self.size = len(by_rank)
@@ -117,26 +116,21 @@ class Layout:
         return self._of[flat][self.rank]
 
     def by_rank(self, flat: Tensor) -> list[list[Segment]]:
-        """Return each rank's segments of its flat at the place of this one."""
+        """Return each rank's segments of its flat with the same index."""
         return self._of[flat]
 
     def shapes(self, flat: Tensor) -> dict[str, tuple[int, ...]]:
-        """Return the parameters that lie in a flat or in its peers on other ranks, sorted by name."""
+        """Return the shapes of the parameters in a flat or its peers on other ranks, sorted by name."""
         return dict(sorted({s.name: s.shape for of_rank in self._of[flat] for s in of_rank}.items()))
 
     def total(self, numbers: Tensor) -> Tensor:
-        """Sum float64 numbers over the ranks, in place: once they are rounded, the order of ranks no longer shows."""
+        """Sum float64 numbers over the ranks, in place; float64 hides the order of summation after rounding."""
         if self.size > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def sums(self, flat: Tensor, terms: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return sums over whole parameters by one exchange: name → float64 [k].
-
-        Args:
-            flat: the tensor that is updated.
-            terms: k tensors as long as the flat, contiguous.
-        """
+        """Return sums over entire parameters by one exchange: name → float64 [k], for k terms as long as the flat."""
         names = {name: index for index, name in enumerate(self.shapes(flat))}
         totals = torch.zeros(len(names), len(terms), dtype=torch.float64, device=flat.device)
         for segment in self.own(flat):
@@ -145,7 +139,7 @@ class Layout:
         return dict(zip(names, self.total(totals), strict=True))
 
     def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Send a vector to each rank; return those that the ranks have sent here, of these sizes."""
+        """Send a vector to each rank, and return the vectors received, of these sizes."""
         joined = torch.cat(list(sent))
         arrived = joined.new_empty(sum(sizes))
         dist.all_to_all_single(arrived, joined, list(sizes), [len(part) for part in sent])
@@ -153,7 +147,7 @@ class Layout:
 
 
 def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
-    """Return the layout of an engine's flats; all ranks call it together."""
+    """Return the layout of an engine's flats; a collective call."""
     flats = [flat for flat, _ in iterate_flats(engine)]
     segments: dict[Tensor, list[Segment]] = {flat: [] for flat in flats}
     for segment in segments_of(model, engine):
@@ -167,8 +161,8 @@ def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
     return Layout(flats, [*by_rank[: world.rank], own, *by_rank[world.rank + 1 :]], world.rank)
 
 
-def whole_layout(groups: Sequence[dict[str, Any]]) -> Layout:
-    """Return the layout of parameters that are flats of their own, named by their places."""
+def local_layout(groups: Sequence[dict[str, Any]]) -> Layout:
+    """Return the layout of parameters that are flats themselves, named by index."""
     flats = [parameter for group in groups for parameter in group["params"]]
     own = [[Segment(f"{n:06d}", tuple(p.shape), p, "", 0, 0, p.numel())] for n, p in enumerate(flats)]
     return Layout(flats, [own], 0)

@@ -1,4 +1,4 @@
-"""Parameters that a training leaves as they are, chosen by their names."""
+"""Freeze parameters by name patterns."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.parameters.sharding import full_shape
 
 _NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
-"""Names for parts of every model: all but the heads; tables of tokens, places and segments, with their norm."""
+"""Names for parts of every model: all but the heads; token, position and segment tables with their norm."""
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Let the parameters that a pattern fits as a whole need no gradient; return what a start prints.
+    """Freeze the parameters that a pattern matches; return the lines to print.
 
-    No optimizer sees them then: weight decay moves a parameter whose gradient is zero. A table that a head shares is a
-    parameter of the body.
+    Frozen parameters are outside the optimizer, whose weight decay would change them. A table that a head shares
+    belongs to the body.
 
     Args:
         model: whose parameters they are.
         patterns: `body`, `embeddings`, or regular expressions such as `family.stack.layers.[01].*`.
 
     Raises:
-        ConfigurationError: a pattern fits no parameter, or nothing is left to train.
+        ConfigurationError: a pattern matches no parameter, or nothing is left to train.
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
@@ -42,15 +42,12 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 
 def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
-    """Return the names of parameters that a pattern fits as a whole.
+    """Return the parameter names that a pattern matches in full.
 
     Args:
         key: of the configuration, for messages.
         pattern: `body`, `embeddings`, or a regular expression.
         names: of all parameters.
-
-    Raises:
-        ConfigurationError: there are none, or the pattern is no regular expression.
     """
     try:
         expression = re.compile(_NAMED.get(pattern, pattern))
@@ -67,12 +64,12 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def frozen_count(model: nn.Module) -> int:
-    """Return the numbers in parameters that need no gradient."""
+    """Return the number of elements in frozen parameters."""
     return sum(full_shape(parameter).numel() for parameter in model.parameters() if not parameter.requires_grad)
 
 
 def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:
-    """Yield modules that have parameters, none of which trains: they compute features, without dropout."""
+    """Yield modules with only frozen parameters, which run without dropout."""
     for module in model.modules():
         parameters = list(module.parameters())
         if parameters and not any(parameter.requires_grad for parameter in parameters):

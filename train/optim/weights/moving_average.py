@@ -1,7 +1,7 @@
-"""An exponential moving average of the weights, which is evaluated and exported in their place.
+"""Exponential moving average of the weights, which is evaluated and exported instead of them.
 
-It is beside the fp32 masters, cut as ZeRO cuts them, and saved and resumed like them. The decay of the t-th update is
-min(decay, (1 + t) / (10 + t)), so that the average of a short run does not keep the initial weights.
+It is partitioned, saved and resumed like the fp32 masters. The decay of the t-th update is
+min(decay, (1 + t) / (10 + t)), so that a short run forgets its initial weights.
 """
 
 from __future__ import annotations
@@ -23,34 +23,30 @@ class AverageConfig:
     """An exponential moving average of the weights."""
 
     decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.999
-    """share of the average that an update keeps, > 0, < 1; in the t-th update at most (1 + t) / (10 + t)"""
+    """decay of the average, > 0, < 1; in the t-th update at most (1 + t) / (10 + t)"""
 
 
 class MovingAverage:
-    """Averages by tensor of the optimizer, under the name of those that an optimizer keeps itself."""
+    """Averages by optimizer tensor, under the state name `AVERAGE`."""
 
     def __init__(self, config: AverageConfig) -> None:
         self.decay = config.decay
         self.of: dict[Tensor, dict[str, Tensor]] = {}
 
     def create(self, flat: Tensor) -> Tensor:
-        """Return zeros for a tensor of the optimizer, which are now its average."""
+        """Return the new average of an optimizer tensor, zeros."""
         return self.of.setdefault(flat, {AVERAGE: torch.zeros_like(flat, requires_grad=False)})[AVERAGE]
 
     @torch.no_grad()
     def begin(self, flats: Iterable[Tensor]) -> None:
-        """Begin with the weights as they are, except where a checkpoint has brought averages."""
+        """Start from the current weights, unless a checkpoint contained averages."""
         for flat in flats:
             if flat not in self.of:
                 self.create(flat).copy_(flat)
 
     @torch.no_grad()
     def update(self, updates: int) -> None:
-        """Take the weights after an update into the averages.
-
-        Args:
-            updates: updates of the run so far, this one included; skipped steps are none.
-        """
+        """Update the averages; `updates` counts the updates of the run so far, without skipped steps."""
         share = 1.0 - min(self.decay, (1 + updates) / (10 + updates))
-        for flat, kept in self.of.items():
-            kept[AVERAGE].lerp_(flat, share)
+        for flat, states in self.of.items():
+            states[AVERAGE].lerp_(flat, share)

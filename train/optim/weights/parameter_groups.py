@@ -1,4 +1,4 @@
-"""Groups of parameters with one weight decay and one share of the learning rate each."""
+"""Group parameters by weight decay and learning rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.model.parameters.sharding import full_shape
 _LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 
 _TABLES: Final = (".segments", ".rows")
-"""Ends of names of tables that are plain parameters: XLNet's kinds of segments, rows of adapters."""
+"""Name endings of tables that are plain parameters: XLNet's segment types, rows of adapters."""
 
 
 def parameter_groups(
@@ -21,17 +21,16 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
-    Every parameter that needs a gradient is in exactly one group, a tied one under its first name. An empty group is
-    left out, because ZeRO cannot partition it.
+    Every trainable parameter is in exactly one group. Empty groups are dropped: ZeRO cannot partition them.
 
     Args:
-        model: whose parameters these are.
+        model: the model.
         weight_decay: of the groups `decay`.
-        by_depth: one pair of groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
-        matrices_apart: put matrices of layers, but not their tables, into groups `matrix` instead of `decay`.
+        by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
+        matrices_apart: put matrices of layers, but no tables, into groups `matrix` instead of `decay`.
 
     Raises:
-        ConfigurationError: a parameter has no dimension, so that its slices could not be told from a scalar state.
+        ConfigurationError: a parameter is a scalar, which looks like a scalar optimizer state.
     """
     depths = depths_below_heads(model)
     groups: dict[tuple[int, str], dict[str, Any]] = {}
@@ -53,10 +52,9 @@ def parameter_groups(
 
 
 def depths_below_heads(model: nn.Module) -> dict[str, int]:
-    """Return how far below the heads each parameter is: 0 for heads and final norms, 1 for the last layer of a stack.
+    """Return the depth of each parameter below the heads: 0 for heads and final norms, 1 for the last layer.
 
-    What comes before the layers is one below the first layer of the highest stack. A table that is tied to a head is
-    where it enters, under the layers.
+    Embeddings, also tied ones, are one below the first layer of the highest stack.
     """
     layers: dict[str, int] = {}
     names = [name for name, _ in model.named_parameters()]

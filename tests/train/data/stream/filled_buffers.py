@@ -16,7 +16,7 @@ def placed(widths: list[int], pool: BufferPool) -> RowBuffer:
     for lane, width in enumerate(widths):
         rows = Ragged.from_lists([[10 * lane + r] * width for r in range(3)], np.uint16)
         order, origin = np.array([2, 0, 1]), np.zeros((3, 3), np.int64)
-        row_buffer.place(slice(3 * lane, 3 * lane + 3), {"x": rows}, order, np.ones(3, np.float32), origin)
+        row_buffer.put(slice(3 * lane, 3 * lane + 3), {"x": rows}, order, np.ones(3, np.float32), origin)
     row_buffer.finish()
     return row_buffer
 

@@ -145,7 +145,7 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
         ([Phase((0, 1), (1.0, float("inf")))], "finite numbers"),
         ([Phase((0, 1), (float("nan"), 1.0))], "finite numbers"),
         ([Phase((0, 1), (1e308, 1e308))], "finite numbers"),
-        ([Phase((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
+        ([Phase((0, 1), (1.0, 1e-6))], "without a row among 4096 rows"),
         ([Phase((0,)), Phase((1,))], "only the last may be endless"),
         ([Phase((0,), (), 8)], "the last must have no until_samples"),
         ([Phase((0,), (), 8), Phase((1,), (), 8), Phase((0,))], "ends at 8 samples, but begins at 8"),

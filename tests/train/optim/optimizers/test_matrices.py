@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from clozeline.train.optim.optimizers._matrices import map_matrices, owners
-from clozeline.train.optim.weights.flat_buffers import Segment, whole_layout
+from clozeline.train.optim.weights.flat_buffers import Segment, local_layout
 
 
 def held(**counts: int) -> list[Segment]:
@@ -23,5 +23,5 @@ def test_halves_go_to_the_rank_that_has_less_to_do() -> None:
 
 def test_each_matrix_of_a_flat_is_mapped_by_itself() -> None:
     matrix = torch.arange(6.0).view(2, 3)
-    layout = whole_layout([{"params": [matrix]}])
+    layout = local_layout([{"params": [matrix]}])
     assert torch.equal(map_matrices(layout, matrix, matrix.clone(), lambda one: one.flip(0, 1)), matrix.flip(0, 1))

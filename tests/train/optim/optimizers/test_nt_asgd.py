@@ -180,4 +180,4 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
     )
     directory, index = find_checkpoint(tmp_path / "a")
     reader, averages = CheckpointReader(directory, index), read_weights(directory, index)
-    assert any(not torch.equal(reader.whole("weight", name), average) for name, average in averages.items())
+    assert any(not torch.equal(reader.parameter("weight", name), average) for name, average in averages.items())

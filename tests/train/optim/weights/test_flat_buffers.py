@@ -10,7 +10,7 @@ import torch
 from clozeline.train.checkpoint.format import ParameterRecord, tiling_problem
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, layout_of, whole_layout
+from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, layout_of, local_layout
 from tests.distributed import RankPool
 from tests.train.synthetic import build, tiny
 
@@ -25,7 +25,7 @@ def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:
 
 def test_parameters_of_their_own_are_summed_in_float64() -> None:
     first, second = torch.full((3, 2), 1e8), torch.ones(4)
-    layout = whole_layout([{"params": [first]}, {"params": [second]}])
+    layout = local_layout([{"params": [first]}, {"params": [second]}])
     first[0, 0] = 1.0
     ((name, found),) = layout.sums(first, [first, -first]).items()
     assert layout.shapes(first) == {name: (3, 2)}
