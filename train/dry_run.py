@@ -28,7 +28,7 @@ def dry_run(config: TrainConfig) -> int:
         ClozelineError: a start would be refused.
     """
     # check the configuration against the output folder and the data sets
-    rank, size = describe_environment(os.environ)
+    rank, size = describe_environment()
     config, datasets = check_start(config, size)
     refuse_output(config)
     # find the checkpoint to resume from

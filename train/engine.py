@@ -8,7 +8,6 @@ result does not depend on how rows are spread over ranks and micro-batches.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -20,14 +19,13 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
-from clozeline.model.parameters.sharding import full_shape
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
-from clozeline.train.distributed.process_group import World, load_deepspeed
+from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
-from clozeline.train.engine_config import engine_config
+from clozeline.train.engine_config import wrap_in_deepspeed
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.weights.anchor_weights import Anchors
 from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
@@ -84,20 +82,12 @@ class Engine:
         # frozen weights under an adapter keep their dropout
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
         # build the optimizer over groups of parameters, and wrap both in ZeRO
-        count = sum(full_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
         self._builder = config.optimizer.build()
         apart = self._builder.matrices_apart
         groups = parameter_groups(model, options.weight_decay, by_depth=by_depth, matrices_apart=apart)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.deepspeed, *_ = load_deepspeed().initialize(
-                model=model,
-                optimizer=self._builder.build(groups),
-                config=engine_config(config, world.size, count),
-                dist_init_required=False,
-            )
+        self.deepspeed = wrap_in_deepspeed(model, self._builder.build(groups), config, world)
         self._builder.bind(self.optimizer, layout_of(model, self.deepspeed, world))
         # regularizer, moving average, unfreezing, gradient noise
         every = config.unfreeze_every
@@ -150,7 +140,8 @@ class Engine:
         clock = StepClock(self.world.device)
         for index, batch in enumerate(batches):
             # forward: one loss per head
-            self._seed(step, index)
+            lane = self.world.rank * (self.config.data.lane_count // self.world.size)
+            torch.manual_seed(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63))
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
@@ -227,11 +218,6 @@ class Engine:
         weights = {head: weight for head, weight in self._weights.items() if counts[head]}
         parts = [weight * self.heads[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
-
-    def _seed(self, step: int, micro_batch: int) -> None:
-        lane = self.world.rank * (self.config.data.lane_count // self.world.size)
-        word = hash64("dropout", self.config.seed, step, lane, micro_batch)
-        torch.manual_seed(word - (1 << 63))
 
     def _finish_gradient(self) -> float | None:
         """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, None at other stages."""

@@ -1,13 +1,15 @@
-"""DeepSpeed's configuration of a run, and the placement of parameters while its model is built."""
+"""Configure DeepSpeed for a run: its settings, its engine, and where parameters are placed while the model is built."""
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.distributed.process_group import World, load_deepspeed
 
@@ -52,6 +54,18 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
         settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
     return settings
+
+
+def wrap_in_deepspeed(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:
+    """Return DeepSpeed's engine around a model and its optimizer."""
+    count = sum(full_shape(parameter).numel() for parameter in model.parameters())
+    settings = engine_config(config, world.size, count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine, *_ = load_deepspeed().initialize(
+            model=model, optimizer=optimizer, config=settings, dist_init_required=False
+        )
+    return engine
 
 
 def placement_of(config: TrainConfig, world: World) -> Placement:

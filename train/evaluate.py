@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -121,7 +121,9 @@ def _run_pass(
     named = {**sums, **figures}
     totals = engine.world.total([*map(float, named.values())])
     if heldout.entropies is None:
-        heldout.entropies = _entropies(engine.world.gather(seen))
+        by_rank = engine.world.gather(seen)
+        merged = {head: sum((of_rank[head] for of_rank in by_rank), Counter[int]()) for head in seen}
+        heldout.entropies = {head: unigram_entropy([*counts.values()]) for head, counts in merged.items() if counts}
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
     return Evaluation(
@@ -138,11 +140,6 @@ def _run_pass(
 def _unit(heads: Sequence[Head]) -> str:
     units = {"row" if head.normalise == "row" else head.unit for head in heads}
     return f"{units.pop()}s" if len(units) == 1 else "predictions"
-
-
-def _entropies(seen: Sequence[Mapping[str, Counter[int]]]) -> dict[str, float]:
-    totals = {head: sum((of_rank[head] for of_rank in seen), Counter[int]()) for head in seen[0]}
-    return {head: unigram_entropy([*counts.values()]) for head, counts in totals.items() if counts}
 
 
 def unigram_entropy(counts: Sequence[float]) -> float:

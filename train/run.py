@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, closing
 
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
@@ -41,7 +40,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
         ClozelineError: on every rank, if the run cannot start or continue.
     """
     # check the configuration and the data sets, then join the other ranks
-    _, size = describe_environment(os.environ)
+    _, size = describe_environment()
     checked = check_start(config, size)
     world = joined or start(deterministic=checked.config.deterministic)
     with ExitStack() as resources:

@@ -303,15 +303,11 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
     hidden.rename(final)
     try:
         sync(final.parent)
-        _point(final)
+        with replacing(final.parent / LATEST) as temporary:
+            temporary.write_text(f"{final.name}\n", encoding="utf-8")
     except OSError:
         remove(final)  # a failed save must not look like a checkpoint later
         raise
-
-
-def _point(final: Path) -> None:
-    with replacing(final.parent / LATEST) as temporary:
-        temporary.write_text(f"{final.name}\n", encoding="utf-8")
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:

@@ -39,7 +39,8 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
         kept |= _best(states)
     if best := states.get(latest, {}).get("best"):
         kept.add(f"step-{best['step']:08d}")
-    kept |= {name for name in (_first(states, limit) for limit in config.milestones) if name is not None}
+    for limit in config.milestones:  # the first checkpoint at or after a number of tokens
+        kept.update([name for name, state in states.items() if state.get("tokens", 0) >= limit][:1])
     for path in paths:
         if path.name not in kept:
             remove(path)
@@ -55,10 +56,6 @@ def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
         with suppress(CheckpointError, NewerFormatError):
             states[path.name] = Index.read(path).state
     return states
-
-
-def _first(states: Mapping[str, Mapping[str, Any]], tokens: float) -> str | None:
-    return next((name for name, state in states.items() if state.get("tokens", 0) >= tokens), None)
 
 
 def _best(states: Mapping[str, Mapping[str, Any]]) -> set[str]:

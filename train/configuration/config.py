@@ -356,12 +356,12 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
     renamed = dict(iter_renamed_keys(TrainConfig))
     present = {renamed.get(key, key): value for key, value in saved.items()}
     defaults = {field.name: to_plain(field.default) for field in fields(model) if field.default is not MISSING}
-    added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}
+    added = {
+        key: value
+        for key, value in flatten(defaults, "model.").items()
+        if not any(f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}.") for other in present)
+    }
     return {key: value for key, value in (_SINCE | added | present).items() if not _is_free(key)}
-
-
-def _within(key: str, present: Mapping[str, Any]) -> bool:
-    return any(f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}.") for other in present)
 
 
 def _is_free(key: str) -> bool:

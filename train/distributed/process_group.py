@@ -91,7 +91,8 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
     """
     if "RANK" not in environment and "SLURM_PROCID" in environment:
         if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-            environment.setdefault("MASTER_ADDR", _first_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1")))
+            nodes = environment.get("SLURM_STEP_NODELIST", "127.0.0.1")  # such as `node[003-006,9],login`
+            environment.setdefault("MASTER_ADDR", re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0])
         if "MASTER_ADDR" in environment:
             environment["RANK"] = environment["SLURM_PROCID"]
             environment.setdefault("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
@@ -103,17 +104,13 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
         environment["MASTER_PORT"] = str(_free_port())
 
 
-def _first_host(nodes: str) -> str:
-    return re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0]
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, int]:
+def describe_environment(environment: MutableMapping[str, str] = os.environ) -> tuple[int, int]:
     """Return (rank, world size) of this process before any process group exists.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The cost of a run, known before its first step: tokens, epochs, arithmetic, memory, and a bound on time."""
+"""Estimate the cost of a run before its first step: tokens, epochs, FLOPs, memory, and a lower bound on time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes of state on each rank, without activations and buckets (arXiv 1910.02054)."""
+    """Bytes of state per rank, without activations and buckets (arXiv 1910.02054)."""
 
     weights: float
     gradients: float
@@ -37,20 +37,20 @@ class MemoryEstimate:
 
     @property
     def total(self) -> float:
-        """Sum of all three."""
+        """Total bytes."""
         return self.weights + self.gradients + self.optimizer
 
 
 @dataclass(frozen=True)
 class PhaseCost:
-    """Steps of a run in one phase of its data, and means over the rows of that phase's mixture."""
+    """Steps in one phase of the data, and means over the rows of its mixture."""
 
     steps: int
     rows_per_step: int
     tokens_per_row: float
     flops_per_row: float
     shares: dict[str, float]
-    """set → its share of the rows, as the mixture draws them"""
+    """set → its share of the rows"""
 
     @property
     def rows(self) -> int:
@@ -60,39 +60,39 @@ class PhaseCost:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Figures of a run."""
+    """The estimated cost of a run."""
 
     parameters: dict[str, int]
-    """parameters of each part of the model"""
+    """by part of the model"""
     horizon: int
     rows: int
     """stored rows of all sets"""
-    places: int
-    """rows of an epoch of all sets, the filler rows at its end included"""
+    epoch_rows: int
+    """rows of an epoch of all sets, with filler"""
     micro_batch: int
     world_size: int
     phases: tuple[PhaseCost, ...]
     evaluations: int
     """evaluations of the run"""
     heldout_rows: int
-    """rows of an evaluation, over all held-out sets, filler left out"""
+    """rows of an evaluation over all held-out sets, without filler"""
     heldout_flops: float
-    """operations of an evaluation"""
+    """FLOPs of an evaluation"""
     trained_on: tuple[str, ...]
-    """names of held-out sets that are also trained on"""
+    """held-out sets that are also training sets"""
     stage: int
     """ZeRO stage of the run"""
     memory: dict[int, MemoryEstimate]
     """by ZeRO stage"""
     heldout_filler: int = 0
-    """rows that fill the last global batch of each held-out set"""
+    """filler rows in the last global batches of an evaluation"""
     batch_tokens: int | None = None
-    """tokens of a step at least; its rows are then a mean"""
+    """minimum of tokens per step; rows per step are then a mean"""
     on_host: str = ""
-    """words for the part of it in the memory of the host, which follow its size"""
+    """suffix of the memory line if state is on the host"""
 
     def flops_until(self, samples: int) -> float:
-        """Return the operations of training on the first `samples` rows, evaluations left out."""
+        """Return the FLOPs of training on the first `samples` rows, without evaluations."""
         total, last = 0.0, self.phases[-1]
         for phase in self.phases:
             rows = samples if phase is last else min(samples, phase.rows)
@@ -100,7 +100,7 @@ class CostEstimate:
         return total
 
     def flops_of_steps(self, steps: int) -> float:
-        """Return the operations of training for the first `steps` steps, as planned."""
+        """Return the FLOPs of the first `steps` planned steps, without evaluations."""
         total, last = 0.0, self.phases[-1]
         for phase in self.phases:
             done = steps if phase is last else min(steps, phase.steps)
@@ -108,24 +108,23 @@ class CostEstimate:
         return total
 
     def lines(self, operations: float) -> list[str]:
-        """Return the figures as lines to print.
-
-        Args:
-            operations: operations a second of one rank; they give the lower bound on time.
-        """
+        """Return the lines to print; `operations` per second of one rank give the lower bound on time."""
+        # totals over all phases, with evaluations
         read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
         flops = sum(phase.rows * phase.flops_per_row for phase in self.phases)
         flops += self.evaluations * self.heldout_flops
+        filler = self.epoch_rows - self.rows
+        filler_text = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
         seconds = flops / (operations * self.world_size)
         memory = self.memory[self.stage]
         return [
             f"model      {sum(self.parameters.values()):,} parameters: "
             + ", ".join(f"{part} {count:,}" for part, count in self.parameters.items()),
-            f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
+            f"data       {self.rows:,} rows{filler_text}; the run reads {tokens / read:.1f} tokens a row on average",
             *(self._batch(phase) for phase in self.phases),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
-            f"{read / self.places:.2f} epochs",
+            f"{read / self.epoch_rows:.2f} epochs",
             *self._heldout(),
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, at least {seconds:,.0f} s on "
             f"{self.world_size} ranks of this machine",
@@ -136,10 +135,6 @@ class CostEstimate:
             + ", ".join(f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items())
             + f", on {self.world_size} ranks",
         ]
-
-    def _filler(self) -> str:
-        filler = self.places - self.rows
-        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
 
     def _batch(self, phase: PhaseCost) -> str:
         count = phase.rows_per_step // self.world_size // self.micro_batch
@@ -162,12 +157,13 @@ class CostEstimate:
 
 
 def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> CostEstimate:
-    """Compute the figures from manifests, the first block of each set and the model's arithmetic.
+    """Estimate from manifests, the first block of each set, and the model's FLOPs.
 
     Raises:
-        DamagedBlock: a first block is not what its index says.
-        ConfigurationError: every block of a set is in quarantine, or its rows are too long for the model.
+        DamagedBlock: a first block is damaged.
+        ConfigurationError: all blocks of a set are in quarantine, or its rows are too long for the model.
     """
+    # rows and FLOPs of an evaluation
     parameters, trained = model.parameters_by_part, {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
     passes = {
@@ -183,7 +179,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
-        places=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
+        epoch_rows=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         phases=tuple(_phase_costs(config, model, datasets)),
@@ -227,11 +223,11 @@ def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
 
 
 def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
-    """Return (tokens, operations) of a row, means over a set's first block."""
+    """Return (tokens, FLOPs) per row, means over a set's first block."""
     rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
-        # the manifest knows the length of samples, not what the objective adds to them
+        # the manifest has the length of samples, without what the objective adds
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
@@ -245,7 +241,7 @@ def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[floa
 
 
 def _labels_per_row(rows: Rows, source: Input) -> float | None:
-    """Return the mean number of labels of rows, counted in their batches; None where heads judge something else."""
+    """Return the mean number of labels per row, counted in batches; None if heads predict something else."""
     collate, labels = Collate.from_manifest(source.manifest), 0
     for first in range(0, len(rows), _COUNTED_AT_ONCE):
         chosen = np.arange(first, min(first + _COUNTED_AT_ONCE, len(rows)))
@@ -264,7 +260,7 @@ def _second_view(columns: Mapping[str, Ragged]) -> float:
 
 
 def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
-    """Return the first block that training would read: not in quarantine, and not a damaged block that is skipped."""
+    """Return the first block that training would read, without quarantined and skipped ones."""
     problem: DamagedBlock | None = None
     for block in range(len(shards.index)):
         try:
@@ -280,11 +276,11 @@ def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
 def estimate_memory(
     config: TrainConfig, parameters: int, world_size: int, stage: int | None = None, *, frozen: int = 0
 ) -> MemoryEstimate:
-    """Return the bytes of state on each rank, at the ZeRO stage of the configuration or another one.
+    """Return the bytes of state per rank, at the configured ZeRO stage or another.
 
-    fp32 at stage 0 has no separate masters; one rank runs stages 1 and 2 so. Else the optimizer has fp32 masters beside
-    the weights of the model from stage 1 on. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients
-    in fp32. Of the parameters, the `frozen` ones have weights alone.
+    From stage 1 on, the optimizer has fp32 master weights in addition to the model's (not on one fp32 rank at stages 1
+    and 2, see `zero_stage`). In bf16, weights and gradients take 2 bytes, but stage 1 accumulates gradients in fp32.
+    The `frozen` parameters have weights only.
     """
     stage = zero_stage(config, world_size, stage)
     half = config.precision == "bf16"
@@ -300,8 +296,8 @@ def estimate_memory(
 
 
 def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
-    """Return the operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
-    size = 512 if device.type == "cpu" else 8192  # an accelerator shows what it can do on large ones only
+    """Return the FLOPs per second of a matrix product on one rank, the best of a few; no step can be faster."""
+    size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
     matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
     best = float("inf")
     for _ in range(repeats):

@@ -14,7 +14,7 @@ from clozeline.train.logs.json_lines import read_lines
 
 Record = Mapping[str, Any]
 AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}
-"""Axes of losses, with their titles. A record has all of them but `seconds`, which `read_run` adds."""
+"""Axes of losses with their titles; `read_run` adds `seconds` to the records."""
 _MIB: Final = 2**20
 _OVER_STEPS: Final = (
     ("Gradient norm before clipping", ("gradient_norm",), 1.0),
@@ -26,9 +26,9 @@ _OVER_STEPS: Final = (
     ("Resident memory of rank 0 (MiB)", ("memory_bytes",), 1 / _MIB),
     ("Memory of the accelerator of rank 0 (MiB)", ("device_bytes",), 1 / _MIB),
 )
-"""Title, keys and factor of what is drawn over steps."""
+"""Charts over steps: title, keys, factor."""
 _NOISE_WINDOW: Final = 100
-"""Records of which the noise scale is a quotient of sums: that of a single step is mostly chance."""
+"""Records over which the noise scale is averaged; a single step is mostly noise."""
 _PARTS: Final = {
     "forward": "forward",
     "backward": "backward",
@@ -37,19 +37,19 @@ _PARTS: Final = {
     "other": "other",
     "data": "waiting for data",
 }
-"""Parts of a step with their titles; `compute` is that of earlier versions."""
+"""Parts of a step with their titles; earlier versions wrote `compute`."""
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """The records of a run, under a name."""
+    """The records of a run and its name."""
 
     name: str
     records: Sequence[Record]
 
 
 def read_run(directory: Path, name: str) -> RecordedRun:
-    """Read the records of a run and add the seconds of training up to each, pauses between starts excluded.
+    """Read the records of a run, and add the seconds of training without pauses between starts.
 
     Raises:
         StorageError: the files cannot be read.
@@ -64,7 +64,7 @@ def read_run(directory: Path, name: str) -> RecordedRun:
 
 
 def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator[Record]:
-    """Add the time since the record before, or since the start that lies between both."""
+    """Add the time since the previous record, or since a start in between."""
     total, last = 0.0, float("-inf")
     for record in records:
         now = record.get("time")
@@ -76,7 +76,7 @@ def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator
 
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the charts that the records have figures for; losses over each of `AXES`."""
+    """Yield the charts of the records; losses over each of `AXES`."""
     for axis in AXES:
         yield from _losses(runs, axis)
     for title, keys, factor in _OVER_STEPS:
@@ -95,7 +95,7 @@ def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, fact
 
 
 def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
-    """Yield the losses over one axis: in training and on held-out sets, and over steps also by head."""
+    """Yield training and held-out losses over one axis, and over steps also by head."""
     x, training = AXES[axis], _series(runs, "training", axis, "loss")
     over = "" if axis == "step" else f" over {x}"
     if len(runs) == 1:
@@ -116,7 +116,7 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
 
 
 def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
-    """Yield the losses of runs on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
+    """Yield the loss on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
     over = "" if axis == "step" else f" over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
         series = [Series(run.name, points(run, axis, "heldout", name, "loss")) for run in runs]
@@ -134,18 +134,18 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 
 
 def entropy_title(name: str, result: Record) -> str:
-    """Return the title of an entropy with the number of predictions it rests on: few have a lower one."""
+    """Return the title of an entropy with its number of predictions: fewer have a lower entropy."""
     return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
 
 
 def parts_of_steps(records: Sequence[Record]) -> list[str]:
-    """Return the parts of the time of steps that every timed record has, in the order they are drawn."""
+    """Return the parts of a step that every timed record has, in drawing order."""
     timed = [record["step_ms"] for record in records if isinstance(record.get("step_ms"), Mapping)]
     return [part for part in _PARTS if timed and all(part in times for times in timed)]
 
 
 def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list[tuple[float, float]]:
-    """Return (x, value) of the records that have numbers there; a value that was not finite is null."""
+    """Return (x, value) of the records with finite numbers for both."""
     pairs: list[tuple[float, float]] = []
     for record in run.records:
         value: Any = record
@@ -158,7 +158,7 @@ def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list
 
 
 def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
-    """Return (step, noise scale in rows) of each full window; windows in which noise hides the gradient are dropped."""
+    """Return (step, noise scale in rows) of each full window, if the gradient is above the noise."""
     traces, squares = (points(run, "step", "gradient_noise", key) for key in ("trace", "square"))
     scales = []
     for end in range(_NOISE_WINDOW, len(traces) + 1):
@@ -169,12 +169,12 @@ def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
 
 
 def last_heldout(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the last results on held-out sets, by set."""
+    """Return the latest results by held-out set."""
     return next((heldout for record in reversed(records) if (heldout := results(record))), {})
 
 
 def results(record: Record) -> dict[str, Any]:
-    """Return the results on held-out sets; those of a damaged line are dropped."""
+    """Return the results by held-out set, without damaged ones."""
     heldout = record.get("heldout")
     if not isinstance(heldout, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""Health of the data over all ranks: counters of the streams, skipped blocks, and steps that waited."""
+"""Monitor data loading over all ranks: stream counters, skipped blocks, time spent waiting."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 
 _WINDOW: Final = 100
-"""Steps that are judged together: a single step may happen to be at the end of a round."""
+"""Steps per window; a single step may be at the end of a round."""
 _STARVED: Final = 0.05
-"""Share of the time of steps above which waiting for data is worth a word."""
+"""Share of the step time above which waiting for data is announced."""
 
 
 class Waiting:
-    """Judges, window by window, whether steps wait for data."""
+    """Detects windows of steps that wait for data."""
 
     def __init__(self, window: int = _WINDOW, bar: float = _STARVED) -> None:
         self.window = window
         self._bar = bar
-        self._steps, self._waited, self._seconds = -1, 0.0, 0.0  # the first step waits for the first round: left out
+        self._steps, self._waited, self._seconds = (
+            -1,
+            0.0,
+            0.0,
+        )  # ignore the first step, which waits for the first round
         self._starved = False
 
     def add(self, waited: float, seconds: float) -> float | None:
-        """Add a step; the share of the time that was waited, where a window is too high and the one before was not."""
+        """Add a step; return the waiting share at the end of a window that is starved if the previous one was not."""
         self._steps += 1
         if self._steps:
             self._waited, self._seconds = self._waited + waited, self._seconds + seconds
@@ -38,13 +42,13 @@ class Waiting:
 
 
 class LoadingHealth:
-    """The streams of a run; all ranks make theirs together.
+    """Health of the streams of a run; created by all ranks together.
 
     Args:
-        streams: the one that is trained on, then those of held-out sets.
+        streams: the training stream, then those of held-out sets.
         world: the ranks.
         limit: share of a set's blocks that may be skipped.
-        announce: writes an event, and shows those that a person should know of.
+        announce: writes an event and prints important ones.
     """
 
     def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
@@ -54,19 +58,19 @@ class LoadingHealth:
         self._skipped: set[tuple[int, int]] = set()
         self._stretch = training.timeline.at(training.samples // training.lanes)
         self._waiting = Waiting()
-        # a rank whose machine has no cache, for one, counts less than the others
+        # ranks may have different counters, for example without a cache
         self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
     def phases(self) -> list[dict[str, Any]]:
-        """Return the phases of the data: their ends, and the shares that their sets really have."""
+        """Return the phases of the data: ends and actual shares of the sets."""
         return [self._facts(stretch) for stretch in self._training.timeline.stretches]
 
     def counters(self) -> dict[str, float]:
-        """Return the counters of this rank's training stream, with the same names on all ranks, to be summed."""
+        """Return this rank's counters of the training stream, under the same names on all ranks."""
         return dict.fromkeys(self._names, 0) | self._training.stats()
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
-        """Return the set, stored block and row of each row of a global batch over all ranks, filler left out."""
+        """Return (source, stored block, row) of each row of the `rows` after `samples`, without filler."""
         origins: list[list[int]] = []
         end = samples + rows
         while samples < end:
@@ -76,12 +80,12 @@ class LoadingHealth:
         return origins
 
     def note(self, step: int, waited: float, seconds: float) -> None:
-        """Say that a step begins a phase of the data, or that steps wait for data.
+        """Announce a new phase of the data, or steps that wait for data.
 
         Args:
-            step: number of the step.
+            step: index of the step.
             waited: seconds that its slowest rank waited for data.
-            seconds: that it took.
+            seconds: duration of the step.
         """
         stretch = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
         if stretch is not self._stretch:
@@ -91,12 +95,12 @@ class LoadingHealth:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
     def announce_damage(self, step: int) -> None:
-        """Name the blocks that were skipped on any rank since the last time; all ranks call this together.
+        """Announce the blocks that any rank skipped since the last call; a collective call.
 
         Raises:
-            IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is skipped.
+            IntegrityError: on all ranks, if too many blocks of a set are skipped.
         """
-        # copied at once: a thread may be adding one
+        # copy at once: a thread may be adding one
         mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
         skipped = set().union(*self._world.gather(mine))
         for number, block in sorted(skipped - self._skipped):

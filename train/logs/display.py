@@ -1,4 +1,4 @@
-"""Progress of a run for people: a live bar on a terminal, plain lines elsewhere."""
+"""Show the progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clozeline.train.logs.reporting import Reporting
 
 
 class _Lines(Console):
-    """A console for lines that nobody may read any more: training continues when the reader of a pipe has gone."""
+    """A console that survives a closed pipe."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -31,9 +31,9 @@ class Display:
     Args:
         steps: last step of the run.
         rank: of this process.
-        seconds: between two plain lines, at least.
+        seconds: minimum between two plain lines.
         console: default: standard output.
-        clock: of seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Display:
         self._steps = steps
         self._seconds, self._clock = seconds, clock
         self._first: tuple[int, float] | None = None
-        """Step of the first record that was shown, and its time."""
+        """Step and time of the first record."""
         self._last = (0, 0.0)
         """Tokens and time of the last plain line."""
         self._work: Callable[[int], float] = float
-        """Work of the first steps of the run."""
+        """Work of the first N steps."""
         self._bar: Progress | None = None
         if self.console.is_terminal and rank == 0:
             self._bar = Progress(
@@ -78,11 +78,7 @@ class Display:
             self._bar.stop()
 
     def plan(self, work: Callable[[int], float]) -> None:
-        """Estimate the time left by work, not by steps, which phases of the data make longer or shorter.
-
-        Args:
-            work: of the first steps of the run, such as their operations.
-        """
+        """Estimate the time left by `work` of the first N steps, such as FLOPs: phases differ in cost per step."""
         self._work = work
 
     def say(self, text: str) -> None:
@@ -91,7 +87,7 @@ class Display:
             self.console.print(redact_text(text))
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Show a step's record: on a terminal always, else where a line is due, the first and the last one too."""
+        """Show a step's record: on a terminal always, otherwise if a line is due."""
         with self._reports("lines of steps"):
             self._show(record)
 
@@ -125,12 +121,12 @@ class Display:
 
 
 def format_count(evaluation: Mapping[str, Any]) -> str:
-    """Return the number of predictions that a held-out loss is the mean of, with their unit: `256 rows`."""
+    """Return the number of predictions of an evaluation with their unit: `256 rows`."""
     return f"{evaluation['labels']:,} {evaluation.get('unit', 'labels')}"
 
 
 def heldout_title(name: str) -> str:
-    """Return the title of a held-out set: held-out, followed by its name if it has one."""
+    """Return the title of a held-out set: "held-out", and its name if it has one."""
     return "held-out" if name == "heldout" else f"held-out {name}"
 
 
@@ -140,7 +136,7 @@ def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int, wor
 
 
 def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:
-    """Return the figures of a step in one line, with the tokens of a second since the line before."""
+    """Return a step's record in one line."""
     parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
     parts.append(f"{tokens_per_s:,.0f} tokens/s")
     if record["skipped"]:

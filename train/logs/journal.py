@@ -1,4 +1,4 @@
-"""Records of a run: metrics.jsonl, events.jsonl, status.json and TensorBoard files.
+"""Write the records of a run: metrics.jsonl, events.jsonl, status.json, TensorBoard files and trackers.
 
 Only rank 0 writes. If the run directory cannot be written, one warning is printed and training continues.
 """
@@ -29,11 +29,11 @@ from clozeline.train.logs.reporting import Reporting
 from clozeline.train.logs.trackers import Tracker, open_tracker
 
 _BEAT_S: Final = 10.0
-"""Seconds between two signs of life, at least."""
+"""Minimum seconds between two heartbeats."""
 
 
 class Journal:
-    """The files of a run directory that record its steps and events.
+    """The files in a run directory that record its steps and events.
 
     Args:
         directory: the run directory.
@@ -51,30 +51,26 @@ class Journal:
         self._warned = False
         self._reports = Reporting()
         self._last: dict[str, Any] = {}
-        """The object that was written last; empty where that did not work."""
+        """Last record written; empty if writing failed."""
         self._last_bytes = 0
-        """Length of its line."""
+        """Bytes of its line."""
         self._held: list[tuple[str, dict[str, Any]]] | None = []
-        """Events before `begin`, with what they say; None after it."""
+        """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()
-        """Seconds since 1970 at which the steady clock began, by the clock as it is set now."""
+        """Start of the monotonic clock, in seconds since 1970."""
         self._beaten = -math.inf
-        """Time of the last sign of life, by the steady clock."""
+        """Time of the last heartbeat, on the monotonic clock."""
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
         self._status: dict[str, Any] = {**facts, "start": process_start(os.getpid())}
 
     def now(self) -> float:
-        """Return the time in seconds since 1970, by the clock as it was set when the journal was made.
-
-        Setting the clock moves no later record.
-        """
+        """Return the time in seconds since 1970, unaffected by later changes of the clock."""
         return self._epoch + time.monotonic()
 
     def begin(self, step: int, checkpoint: str | None = None) -> int:
-        """Begin to write; return the number of lines that could not be read among those that are cut off.
+        """Start to write after checking is done; return the number of unreadable lines among those cut off.
 
-        A start that is refused before has changed nothing. Later metrics are cut off: a resumed run writes them again.
-        The lines before are not read, however many there are; who reads them leaves out damaged ones.
+        Metrics after `step` are cut off: a resumed run writes them again. Earlier lines are not read.
         """
         if not self._writes:
             return 0
@@ -92,7 +88,7 @@ class Journal:
         return dropped
 
     def _cut(self, path: Path, step: int) -> int:
-        """Cut off the lines after the last one of `step` or before; return how many of them could not be read."""
+        """Cut off the lines after `step`; return how many of them could not be read."""
         lost, end = 0, 0
         for line in last_lines(path):
             recorded = None if line.record is None else line.record.get("step")
@@ -105,31 +101,27 @@ class Journal:
         if end:
             with path.open("r+b") as file:
                 file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # a kill tore off no more than the end of the line
+                if file.read(1) != b"\n":  # a kill cut off the newline
                     file.write(b"\n")
                     self._last_bytes += 1
         return lost
 
     def track(self, config: Mapping[str, Any]) -> None:
-        """Begin a run at the service that the configuration names, if any, or continue it there.
-
-        Args:
-            config: of the run, with dotted keys, without secrets.
-        """
+        """Start or continue a run at the configured tracker; `config` has dotted keys and no secrets."""
         if not self._writes or (name := self.config.tracker) is None:
             return
         with self._reports(f"log.tracker: {name}"):
             self._tracker = open_tracker(name, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Write the object of a step; a number that is not finite becomes null."""
+        """Write the record of a step; numbers that are not finite become null."""
         if self._writes:
             written = _finite(record)
             self._last = written if self._append("metrics.jsonl", written) else {}
             self._draw(record["step"], record)
 
     def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        """Add fields to the object of a step if that was the last one written, else write `record` with them."""
+        """Add fields to the record of a step if it was written last, else write `record` with them."""
         if not self._writes:
             return
         if record["step"] != self._last.get("step"):
@@ -140,7 +132,7 @@ class Journal:
         self._draw(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
-        """Write an event: start, resume, save, skip, stop and others; those before `begin` are written then."""
+        """Write an event; events before `begin` are written then."""
         record = {"time": self.now(), **redact(_finite(fields))}
         if self._held is not None:
             self._held.append((event, record))
@@ -148,7 +140,7 @@ class Journal:
             self._append("events.jsonl", {"event": event, **record})
 
     def status(self, state: str, **fields: Any) -> None:
-        """Replace status.json, which a supervisor can read where the exit code of the launcher is not enough."""
+        """Replace status.json, for supervisors that need more than the launcher's exit code."""
         if not self._writes or self._held is not None:
             return
         self._beaten = time.monotonic()
@@ -160,43 +152,45 @@ class Journal:
             self._warn(error)
 
     def beat(self) -> None:
-        """Renew the sign of life in status.json, if the last one is some seconds old."""
+        """Renew the heartbeat in status.json every few seconds."""
         if time.monotonic() - self._beaten >= _BEAT_S:
             self.status("running")
 
     def fail(self, error: Exception) -> None:
-        """Write why the run failed, if it had begun."""
-        from clozeline.train.distributed.failures import explain  # needs torch, which readers of the files do without
+        """Write why the run failed."""
+        from clozeline.train.distributed.failures import (
+            explain,
+        )  # imports torch, which readers of the files do not need
 
         exit_code, message = explain(error)
         if exit_code == 1:
-            message = f"{type(error).__name__}: {error}"  # without the traceback, which stderr has
+            message = f"{type(error).__name__}: {error}"  # the traceback is on stderr
         message = message_text(message)
         self._failed = True
         self.event("failed", error=message, exit_code=exit_code)
         self.status("failed", error=message, exit_code=exit_code)
 
     def close(self) -> None:
-        """Flush what is buffered."""
+        """Flush and close."""
         if self._board is not None:
             with self._reports("TensorBoard"):
                 self._board.close()
             self._board = None
-        with self._sending() as tracker:
+        with self._use_tracker() as tracker:
             if tracker is not None:
                 tracker.end(failed=self._failed)
         self._tracker = None
 
     def _append(self, name: str, record: Mapping[str, Any], *, instead_of: int = 0) -> bool:
-        """Append an object, in the place of the last bytes of the file; return whether that worked."""
+        """Append a record, instead of the last bytes of the file if given; return whether that worked."""
         try:
-            line = _line(record)
+            line = f"{json.dumps(seal(record))}\n".encode()
             with (self.directory / name).open("r+b" if instead_of else "ab") as file:
                 if instead_of:
                     file.seek(-instead_of, os.SEEK_END)
                 file.write(line)
                 file.truncate()
-        except Exception as error:  # also of a value that JSON does not know
+        except Exception as error:  # also for values that JSON cannot store
             self._warn(error)
             return False
         if name == "metrics.jsonl":
@@ -211,12 +205,12 @@ class Journal:
                 for tag, value in figures.items():
                     board.add_scalar(tag, value, step)
                 self._board = board
-        with self._sending() as tracker:
+        with self._use_tracker() as tracker:
             if tracker is not None:
                 tracker.log(figures, step)
 
     @contextmanager
-    def _sending(self) -> Iterator[Tracker | None]:
+    def _use_tracker(self) -> Iterator[Tracker | None]:
         tracker, self._tracker = self._tracker, None
         with self._reports(f"log.tracker: {self.config.tracker}"):
             yield tracker
@@ -228,10 +222,6 @@ class Journal:
             sys.stderr.write(
                 f"warning: {self.directory}: metrics cannot be written ({error}); training continues without them\n"
             )
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    return f"{json.dumps(seal(record))}\n".encode()
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""JSON lines files of a run, read whole or from their end."""
+"""Read the JSON lines files of a run, completely or from the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ: Final = 1 << 16
 
 
 class Line(NamedTuple):
-    """A line of a file: its first byte, the first byte after it, and its object; None: torn or damaged."""
+    """A line of a file: byte range, and its record; None: truncated or damaged."""
 
     start: int
     stop: int
@@ -24,9 +24,9 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing.
+    """Return the records of a JSON lines file, without damaged lines; empty if the file is missing.
 
-    Lines of earlier versions hold no hash of themselves.
+    Lines of earlier versions have no checksum.
 
     Raises:
         StorageError: it cannot be read.
@@ -36,12 +36,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def unreadable_lines(path: Path) -> int:
-    """Return the number of lines of a JSON lines file that `read_lines` leaves out, blank ones aside."""
+    """Return the number of lines that `read_lines` skips, without blank ones."""
     return _read(path)[1]
 
 
 def first_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects that `read_lines` returns, and read no more of the file than is asked for.
+    """Yield the records of `read_lines` lazily.
 
     Raises:
         OSError: it cannot be read.
@@ -54,9 +54,9 @@ def first_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def last_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a JSON lines file from the last one to the first, blank ones left out.
+    """Yield the lines of a JSON lines file from last to first, without blank ones.
 
-    Only what is asked for is read and parsed: the records of a long run take minutes.
+    Reads lazily: the records of a long run take minutes to parse.
     """
     try:
         with path.open("rb") as file:
@@ -79,7 +79,7 @@ def last_lines(path: Path) -> Iterator[Line]:
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the objects of a JSON lines file, and the number of its other lines, blank ones aside."""
+    """Return the records of a JSON lines file, and the number of other lines, without blank ones."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
 def _parse(line: bytes, path: Path) -> dict[str, Any] | None:
     try:
         return unseal(parse_json(line), path)
-    except ValueError:  # also of bytes that are no UTF-8
+    except ValueError:  # also for invalid UTF-8
         return None
 
 

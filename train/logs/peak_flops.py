@@ -1,4 +1,4 @@
-"""Arithmetic that a rank could do at most, to which its throughput is compared."""
+"""Peak FLOPs per second of a device, for model FLOPs utilization."""
 
 from __future__ import annotations
 
@@ -31,14 +31,11 @@ _DATA_SHEETS: Final = {
     71e12: ("GeForce RTX 3090",),
     209e12: ("GeForce RTX 5090",),
 }
-"""Operations a second in bf16 without sparsity, summed in fp32, and the names of devices as drivers give them.
-
-A part of a name would do for others too: an L40 is no L4, and a slice of a device (MIG) is not the whole.
-"""
+"""Dense bf16 FLOPs per second with fp32 accumulation → exact device names; an L40 is not an L4."""
 
 
 class Peak(NamedTuple):
-    """Operations a second of one rank, and where the number comes from."""
+    """FLOPs per second of one rank, and the origin of the number."""
 
     operations: float
     origin: str
@@ -49,13 +46,7 @@ class Peak(NamedTuple):
 
 
 def peak_of(device: torch.device, precision: str, measured: float) -> Peak:
-    """Return the peak of a device: its maker's number for bf16 where it is known, else what was measured.
-
-    Args:
-        device: on which a rank trains.
-        precision: fp32 or bf16.
-        measured: operations a second of a matrix product there, in this precision.
-    """
+    """Return the peak of a device: from its data sheet in bf16 if known, else `measured` by a matrix product."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a processor"
     if precision == "bf16":
         for operations, names in _DATA_SHEETS.items():

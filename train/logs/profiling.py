@@ -1,4 +1,4 @@
-"""A profile of a few steps: a trace of every operation for a viewer, and the largest items as a table."""
+"""Profile a few steps: write a trace of all operations, and print the most expensive ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clozeline.train.configuration.logs import ProfileConfig
 from clozeline.train.distributed.process_group import World
 
 _LARGEST: Final = 10
-"""Rows of the table."""
+"""Rows of the printed table."""
 
 
 def open_profiler(
@@ -34,12 +34,12 @@ def open_profiler(
 
 
 class Profiler:
-    """Torch's profiler over the steps of a configuration, on the first rank; it changes no result.
+    """Torch's profiler over the configured steps, on rank 0; it changes no result.
 
     Args:
         config: steps to profile.
-        output: the run directory, which gets `trace-NNNNNNNN.json`, named by the first step.
-        device: of the rank; kernels are recorded on an accelerator.
+        output: run directory for `trace-NNNNNNNN.json`, named by the first step.
+        device: of the rank; kernels are recorded on CUDA.
         announce: writes an event.
         say: prints a line.
     """
@@ -60,19 +60,19 @@ class Profiler:
         self._first_of_start = True
 
     def begin(self, step: int) -> None:
-        """Say that a step begins. A start that comes too late for the first one profiles nothing."""
+        """Begin a step. A run that resumes after the first profiled step records no profile."""
         if self._first_of_start and step > self._config.first and not self._path.exists():
             self._announce("profile_missed", step=step, first=self._config.first)
         self._first_of_start = False
         if step == self._config.first:
-            os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # it prints a line at its start, and one at its end
+            os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # quiet start and end
             kinds = [torch.profiler.ProfilerActivity.CPU]
             kinds += [torch.profiler.ProfilerActivity.CUDA] if self._on_device else []
             self._running = torch.profiler.profile(activities=kinds)
             self._running.start()
 
     def end(self, step: int) -> None:
-        """Say that a step has ended; after the last one the trace is written and the table is printed."""
+        """End a step; after the last one, write the trace and print the table."""
         if self._running is None or step < self._config.last:
             return
         profile = self._running
@@ -82,31 +82,31 @@ class Profiler:
         try:
             with publish(self._path) as temporary:
                 profile.export_chrome_trace(str(temporary))
-                if read_json(temporary) is None:  # the library says nothing of what a full disk does not take
-                    raise StorageError(f"{self._path} is not whole: free some space")
+                if read_json(temporary) is None:  # torch does not report a full disk
+                    raise StorageError(f"{self._path} is incomplete: free some space")
         except (ClozelineError, OSError, RuntimeError) as error:
             self._announce("profile_failed", step=step, error=str(error))
             return
         self._announce("profile", step=step, steps=self._config.steps, trace=self._path.name)
 
     def close(self) -> None:
-        """Stop; a profile that has not come to its end is dropped."""
+        """Stop; an unfinished profile is dropped."""
         if self._running is not None:
             self._running.stop()
             self._running = None
 
     def _table(self, items: Any) -> Iterator[str]:
-        """Yield the largest items by the time that they took themselves, without what they called."""
+        """Yield the operations with the largest self time."""
         name = "self_device_time_total" if self._on_device else "self_cpu_time_total"
         times = {
             item.key: (float(getattr(item, name)), int(item.count))
             for item in items
-            if (item.device_type.name == "CUDA") == self._on_device  # an operation is charged for its kernels, too
+            if (item.device_type.name == "CUDA") == self._on_device  # operations also include the time of their kernels
         }
-        whole = sum(time for time, _ in times.values())
+        total = sum(time for time, _ in times.values())
         largest = sorted(times.items(), key=lambda item: (-item[1][0], item[0]))[:_LARGEST]
         where = "on the device" if self._on_device else "of the processor"
         yield f"profile of steps {self._config.first} to {self._config.last}: time {where} by operation"
         yield f"  {'ms a step':>10}  {'share':>6}  {'calls':>7}  operation"
         for key, (time, calls) in largest:
-            yield f"  {time / 1e3 / self._config.steps:10.3f}  {time / whole:6.1%}  {calls:7,}  {key}"
+            yield f"  {time / 1e3 / self._config.steps:10.3f}  {time / total:6.1%}  {calls:7,}  {key}"

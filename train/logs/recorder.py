@@ -1,4 +1,4 @@
-"""Records of steps: sums over ranks become figures for the journal and the display."""
+"""Record steps and evaluations: sum over ranks, and pass the metrics to journal and display."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from clozeline.train.logs.reporting import Reporting
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.gradient_noise import estimate
 
-_ROWS_NAMED: Final = 64
-"""Limit of rows of a skipped step that its event names, on each rank."""
+_ROWS_LISTED: Final = 64
+"""Limit of rows of a skipped step or spike in its event, per rank."""
 _MESSAGES: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training continues",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
@@ -46,25 +46,25 @@ _MESSAGES: Final = {
     "profile_missed": "profile: step {first} was done before this start, so nothing is profiled",
     "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
 }
-"""Events that a person should know, and their text."""
+"""Events that are printed, and their text."""
 
 
 class Recorder:
-    """Makes a record of each step on all ranks; journal and display of rank 0 show it.
+    """Records each step over all ranks; rank 0 writes and shows the records.
 
     Args:
-        engine: that trains.
-        supply: the health of its data.
-        journal: for the files.
+        engine: the engine.
+        health: of its data.
+        journal: for files.
         display: for people.
-        cost: operations of the run, by samples.
-        peak: operations a second that a rank could do.
+        cost: FLOPs of the run by samples.
+        peak: FLOPs per second of a rank.
     """
 
     def __init__(
-        self, engine: Engine, supply: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
+        self, engine: Engine, health: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
     ) -> None:
-        self._engine, self._supply = engine, supply
+        self._engine, self._health = engine, health
         self._journal, self._display = journal, display
         self._cost, self._peak = cost, peak
         self._measured = False
@@ -87,50 +87,50 @@ class Recorder:
         *,
         log: bool,
     ) -> None:
-        """Write down a step.
+        """Record a step.
 
         Args:
             state: after the step.
             batch: the global batch.
-            result: what the engine did with it.
-            learning_rate: the step's rate.
-            seconds: that the step took.
-            cpu_seconds: that all threads of this rank worked in them.
-            log: whether to write a record: summing losses and counters over ranks costs a collective.
+            result: of the engine.
+            learning_rate: of the step.
+            seconds: duration of the step.
+            cpu_seconds: CPU time of all threads of this rank.
+            log: whether to write a record, which costs a collective.
 
         Raises:
             IntegrityError: too many blocks of a set are skipped.
         """
+        # every step: data health, skipped gradients, memory after the first step
         with self._reports("the health of the data"):
-            self._supply.note(state.step, batch.waited, seconds)
+            self._health.note(state.step, batch.waited, seconds)
         if result.skipped:
             self._record_skip(state, batch)
-        self._measure_once(state.step)
+        if not self._measured:
+            self._measured = True
+            self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
         if not log:
             self._journal.beat()
             return
-        counters = self._supply.counters()
+        # logged steps: one collective for CPU time, losses, metrics and counters
+        counters = self._health.counters()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *map(float, sums.values()), *counters.values()])
         noise = self._noise(result, self._rows(batch))
-        # a sum has the type of its terms: blocks stay whole numbers
+        # counters keep their types: blocks stay integers
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
+        # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
             record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, noise)
             with self._reports("spikes of the loss"):
-                self._judge(record, self._rows(batch))
+                self._detect_spikes(record, self._rows(batch))
             health = {**stream, "waited_share": batch.waited / seconds}
             self._write({**record, "cpu_s": worked, "learning_rate": learning_rate, "stream": health})
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
-            self._supply.announce_damage(state.step)
-
-    def _measure_once(self, step: int) -> None:
-        if not self._measured:
-            self._measured = True
-            self._journal.event("memory", step=step, ranks=memory_by_rank(self._engine))
+            self._health.announce_damage(state.step)
 
     def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> None:
         """Add the results on the held-out sets to the record of their step."""
@@ -141,10 +141,10 @@ class Recorder:
             self._journal.extend(record, {"heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
-        self._supply.announce_damage(state.step)
+        self._health.announce_damage(state.step)
 
     def averaging(self, state: TrainState) -> None:
-        """Say that averages of the weights begin."""
+        """Announce that the optimizer starts to average the weights."""
         self._journal.event("averaging", step=state.step)
         self._display.say(
             f"step {state.step}: the held-out loss no longer falls: from here on the mean of the weights is evaluated"
@@ -165,6 +165,10 @@ class Recorder:
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples)
         per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
+        parts = {"data": batch.waited, **result.clock.seconds()}
+        parts["other"] = max(0.0, seconds - sum(parts.values()))
+        device = self._engine.world.device
+        on_device = {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
         return {
             "step": state.step,
             "samples": state.samples,
@@ -183,9 +187,9 @@ class Recorder:
             "padded_tokens_per_s": batch.padded_tokens / seconds,
             "samples_per_s": rows / seconds,
             "mfu": per_second / (self._peak.operations * self._engine.world.size),
-            "step_ms": _milliseconds(batch.waited, result.clock.seconds(), seconds),
+            "step_ms": {part: 1e3 * duration for part, duration in parts.items()},
             "memory_bytes": resident_bytes(),
-            **_device_memory(self._engine.world.device),
+            **on_device,
         }
 
     def _noise(self, result: StepResult, rows: int) -> dict[str, Any]:
@@ -204,15 +208,15 @@ class Recorder:
     def _rows(self, batch: GlobalBatch[MicroBatch]) -> int:
         return len(batch.micro_batches) * self._engine.config.data.micro_batch * self._engine.world.size
 
-    def _judge(self, record: Mapping[str, Any], rows: int) -> None:
-        """Say that the loss or the gradient norm of a step is far above those before, and name its rows."""
-        spikes = {} if self._spikes is None else self._spikes.judge(record)
+    def _detect_spikes(self, record: Mapping[str, Any], rows: int) -> None:
+        """Announce a spike of the loss or gradient norm, with its rows."""
+        spikes = {} if self._spikes is None else self._spikes.detect(record)
         if not spikes:
             return
         step, config = record["step"], self._engine.config
-        named = self._supply.origins(record["samples"] - rows, rows)[:_ROWS_NAMED]
+        rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
         command = f"clozeline explain-batch --run {shlex.quote(str(config.output))} --step {step}"
-        self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=named)
+        self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)
         text = ", ".join(
             f"{key} {spike['value']:.4g} is {spike['deviations']:.1f} deviations above the median {spike['median']:.4g}"
             for key, spike in spikes.items()
@@ -220,28 +224,19 @@ class Recorder:
         self._display.say(f"step {step}: {text}; its rows and documents: {command}")
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
-        """Name the rows of a step whose gradient was not finite, over all ranks."""
+        """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
         mine: list[list[int]] = []
         for micro_batch in batch.micro_batches:
             origin = getattr(micro_batch, "origin", None)
             if origin is not None:
                 mine += origin.tolist()
-        rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in rank_rows]
+        rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows]
         self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
         self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
 
 
-def _milliseconds(waited: float, parts: Mapping[str, float], whole: float) -> dict[str, float]:
-    split = {"data": waited, **parts}
-    return {part: 1e3 * share for part, share in {**split, "other": max(0.0, whole - sum(split.values()))}.items()}
-
-
-def _device_memory(device: torch.device) -> dict[str, int]:
-    return {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
-
-
 def announcer(journal: Journal, display: Display) -> Callable[..., None]:
-    """Return a function that writes an event, and shows the events that a person should know."""
+    """Return a function that writes an event, and prints the important ones."""
     reports = Reporting()
 
     def announce(event: str, **fields: Any) -> None:
@@ -257,5 +252,5 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
 
 
 def memory_by_rank(engine: Engine) -> list[dict[str, int]]:
-    """Return the bytes on each rank: resident, and counted for weights, gradients and optimizer."""
+    """Return the bytes of each rank: resident, weights, gradients, optimizer."""
     return engine.world.gather({"resident": resident_bytes(), **partitions.memory(engine)})

@@ -1,4 +1,4 @@
-"""The report of a run: report.html and closing lines for the terminal, both made from the run's own files."""
+"""Report on a run from its own files: report.html, and closing lines for the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
 from clozeline.train.logs.status import read_status
 
 _EVENTS: Final = 200
-"""Events that the page lists, the last ones."""
+"""Maximum number of events in the report, the latest ones."""
 _NOT_LISTED: Final = ("event", "step", "time", "versions", "rows_source_block_row")
 _MIB: Final = 2**20
 
@@ -46,13 +46,15 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
     output = config.output
     run = read_run(output, output.name)
     records = run.records
+    plain = flatten(redact(to_plain(config)))
+    settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
     parts = [
         facts(_headline(run, len(memory))),
         grid(*curves([run])),
         section("Held-out sets", _heldout(records)),
         section("Memory per rank (MiB)", _memory(memory)),
         section("Events", _events(read_lines(output / "events.jsonl"))),
-        collapsible("Configuration", table(["key", "value"], _configuration(config))),
+        collapsible("Configuration", table(["key", "value"], settings)),
     ]
     path = output / "report.html"
     write_page(path, page(f"Training run {output.name}", parts))
@@ -60,7 +62,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 
 
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
-    """Return what a person wants to read at the end; `reason` of a stop, None where all is done."""
+    """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
     ending = "done" if reason is None else f"stopped ({reason})"
     lines = [
         f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"
@@ -87,7 +89,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
 
 
 def _headline(run: RecordedRun, ranks: int) -> dict[str, str]:
-    """Return the figures of the end, and the median speed."""
+    """Return the final losses and the median speed."""
     records = run.records
     trained = [record for record in records if "loss" in record]
     shown: dict[str, str] = {}
@@ -141,7 +143,3 @@ def _events(events: Sequence[Record]) -> str:
         for event in shown
     ]
     return table(["event", "step", "what"], rows) if rows else ""
-
-
-def _configuration(config: TrainConfig) -> list[tuple[str, str]]:
-    return [(key, "" if value is None else str(value)) for key, value in flatten(redact(to_plain(config))).items()]

@@ -1,4 +1,4 @@
-"""Reports on a training never end it: an exception in one becomes a warning."""
+"""Turn exceptions while reporting into warnings, so that they never end a training run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clozeline.errors import message_text
 
 
 class Reporting:
-    """Parts of the reports on a run; an exception in one becomes a warning, once a part, and training continues."""
+    """Guards parts of reporting; an exception becomes one warning per part, and training continues."""
 
     def __init__(self) -> None:
         self._failed: set[str] = set()
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        """Run a block that reports, and no more: what it does on one rank must not be awaited by others."""
+        """Guard a block that reports `part`; it must not contain collectives."""
         try:
             yield
-        except Exception as error:  # whatever it is: the training does not need it
+        except Exception as error:  # whatever it is, training does not need it
             if part not in self._failed:
                 self._failed.add(part)
                 with suppress(OSError, ValueError):  # stderr may be closed

@@ -1,4 +1,4 @@
-"""Steps whose loss or gradient norm is far above those of the steps before."""
+"""Detect spikes: steps whose loss or gradient norm is far above the recent ones."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from statistics import median
 from typing import Any, Final
 
 _WINDOW: Final = 200
-"""Records that a step is compared with, the last ones before it."""
+"""Preceding records that a step is compared with."""
 _LEAST: Final = 30
-"""Records that must be there before a step is judged."""
-_JUDGED: Final = ("loss", "gradient_norm")
+"""Minimum of preceding records."""
+_WATCHED: Final = ("loss", "gradient_norm")
 _SIGMA: Final = 1.4826
-"""Standard deviation of a normal law by its median absolute deviation."""
+"""Ratio of standard deviation and median absolute deviation of a normal distribution."""
 
 
 class Spikes:
-    """The last values of what is judged; a resumed run takes them from its records, so that it judges alike.
+    """Compares each step with the recent ones; a resumed run continues from its records.
 
     Args:
         bar: deviations above which a value is a spike.
-        latest_first: the records so far, from the last one back; no more of them are taken than are compared with.
+        latest_first: the records so far, latest first; read only as far as needed.
     """
 
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
-        self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in _JUDGED}
+        self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in _WATCHED}
         for record in latest_first:
             for key, values in self._values.items():
                 if (value := _value(record, key)) is not None and len(values) < _WINDOW:
@@ -35,10 +35,10 @@ class Spikes:
             if all(len(values) == _WINDOW for values in self._values.values()):
                 break
 
-    def judge(self, record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-        """Add the record of a step; return what is too high there: value, median and deviations above it.
+    def detect(self, record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        """Add the record of a step, and return its spikes: value, median and deviations above it.
 
-        A value that is not finite is left out: such a step is skipped, and said elsewhere.
+        Values that are not finite are ignored: those steps are skipped and reported elsewhere.
         """
         spikes = {}
         for key, values in self._values.items():
@@ -56,7 +56,7 @@ def _value(record: Mapping[str, Any], key: str) -> float | None:
 
 
 def deviations(value: float, values: Iterable[float]) -> float:
-    """Return by how many robust standard deviations a value is above the median of others; 0 where they are all alike.
+    """Return by how many robust standard deviations a value is above the median of others; 0 if all are equal.
 
     Example: 9 is 4.05 deviations above 1, 2, 3, 4, 5, whose median is 3 and whose median absolute deviation is 1.
     """

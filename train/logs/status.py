@@ -1,4 +1,4 @@
-"""The status of a run: what its process said last, and whether that process is still there."""
+"""Read the status of a run, and check whether its process still runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from clozeline.sealed_json import unseal
 
 _UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0
-"""Seconds without a sign of life after which a process on another host counts as ended, if it has no watchdog."""
+"""Seconds without a heartbeat after which a process on another host, without watchdog, counts as ended."""
 _MARGIN_S: Final = 60.0
-"""Clocks of hosts differ, and a process that started just before it looked at the clock is still the same one."""
+"""Tolerance for clocks of different hosts, and for the start time of a process."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class RunStatus:
     """The content of status.json."""
 
     state: str
-    """running, done, stopped or failed, as the process said; unknown where status.json is damaged"""
+    """running, done, stopped or failed; unknown if status.json is damaged"""
     ended: bool
-    """true if a process that said "running" is gone: killed, ended by the watchdog, or its machine went down"""
+    """a running process is gone: killed, ended by the watchdog, or its machine went down"""
     step: int | None
     checkpoint: str | None
     """name of the newest checkpoint"""
     process: str
-    """its number and its host"""
+    """process id and host"""
     heldout: Mapping[str, Any] = field(default_factory=dict)
     """results of the last evaluation, by held-out set"""
 
     @property
     def text(self) -> str:
-        """The status as a person reads it."""
+        """The status as text."""
         if self.state == _UNKNOWN:
             return "not known, status.json is damaged; a start writes it again"
         state = f"not running any more, {self.process} ended without saying so" if self.ended else self.state
@@ -53,9 +53,9 @@ class RunStatus:
 
 
 def read_status(run: Path, now: float | None = None) -> RunStatus | None:
-    """Return the status of a run directory; None where status.json is missing.
+    """Return the status of a run directory; None if status.json is missing.
 
-    Those of earlier versions hold no hash of themselves.
+    Earlier versions wrote no checksum.
 
     Args:
         run: the run directory.
@@ -68,7 +68,7 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
     step, checkpoint = status.get("step"), status.get("checkpoint")
     return RunStatus(
         state=status["state"],
-        ended=status["state"] == "running" and not _alive(status, time.time() if now is None else now),
+        ended=status["state"] == "running" and not _is_alive(status, time.time() if now is None else now),
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
@@ -84,13 +84,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     return status if isinstance(status.get("state"), str) else None
 
 
-def _alive(status: dict[str, Any], now: float) -> bool:
-    """Return whether the process of a status is there; on another host its last sign of life tells."""
+def _is_alive(status: dict[str, Any], now: float) -> bool:
+    """Return whether the process runs; on another host, by its last heartbeat."""
     try:
         if status["host"] == socket.gethostname():
             if "start" in status:
                 return still_runs(int(status["pid"]), float(status["start"]))
-            # earlier versions knew the time of the clock alone
+            # earlier versions stored the clock time alone
             return bool(psutil.Process(int(status["pid"])).create_time() <= status["started"] + _MARGIN_S)
         last = float(status["heartbeat"] if "heartbeat" in status else status["time"])  # earlier versions
         return bool(now - last <= (status.get("watchdog_s") or _SILENCE_S) + _MARGIN_S)

@@ -1,6 +1,6 @@
-"""Services that draw the figures of runs: Weights & Biases and MLflow, where they are installed.
+"""Log to Weights & Biases or MLflow, if installed.
 
-Project, server and account are those of the services' own environment variables, such as WANDB_PROJECT, WANDB_MODE,
+Project, server and account come from their environment variables, such as WANDB_PROJECT, WANDB_MODE,
 MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
 """
 
@@ -16,19 +16,19 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, replacing
 
 _FILE: Final = "tracker.json"
-"""File of a run directory that holds the service's name of the run, with which a resumed run continues there."""
+"""File with the tracker's id of the run, with which a resumed run continues there."""
 _PARAMETERS: Final = 100
-"""Parameters that MLflow takes in one call."""
+"""Parameters per call of MLflow."""
 
 
 class Tracker(Protocol):
-    """A run at a service."""
+    """A run at a tracker."""
 
     identity: str
-    """the service's name of the run"""
+    """the tracker's id of the run"""
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
-        """Send the figures of a step."""
+        """Send the metrics of a step."""
 
     def end(self, *, failed: bool) -> None:
         """End the run."""
@@ -50,7 +50,7 @@ class _MLflow:
     def __init__(self, mlflow: Any, folder: Path, identity: str | None, config: Mapping[str, Any]) -> None:
         self._mlflow = mlflow
         self.identity = str(mlflow.start_run(run_id=identity, run_name=folder.name).info.run_id)
-        parameters = [] if identity else list(config.items())  # a service that has them refuses others
+        parameters = [] if identity else list(config.items())  # a resumed run has them
         for first in range(0, len(parameters), _PARAMETERS):
             mlflow.log_params(dict(parameters[first : first + _PARAMETERS]))
 
@@ -62,15 +62,11 @@ class _MLflow:
 
 
 _SERVICES: Final[dict[str, Callable[..., Tracker]]] = {"wandb": _WeightsAndBiases, "mlflow": _MLflow}
-"""Services by the module that speaks to them, which is also the value of `log.tracker`."""
+"""Trackers by module name, the value of `log.tracker`."""
 
 
 def check_tracker(name: str | None) -> None:
-    """Check that a service can be used.
-
-    Raises:
-        ConfigurationError: its module is not installed.
-    """
+    """Refuse a tracker whose module is not installed."""
     if name is None:
         return
     try:
@@ -79,16 +75,12 @@ def check_tracker(name: str | None) -> None:
         raise ConfigurationError(
             f"log.tracker: {name} is not installed ({error}): run `pip install {name}`, or leave the key out"
         ) from error
-    except Exception:  # installed but broken: `open_tracker` meets it again
+    except Exception:  # installed but broken: `open_tracker` reports it
         return
 
 
 def open_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run at a service, or continue the one that the run directory names.
-
-    Raises:
-        Exception: the service refuses, each with types of its own, or the run directory cannot be written.
-    """
+    """Start a run at a tracker, or continue the one in the run directory; trackers raise their own errors."""
     path = folder / _FILE
     known = parse_json(path.read_bytes()) if path.is_file() else {}
     identity = known.get("identity") if isinstance(known, dict) and known.get("tracker") == name else None

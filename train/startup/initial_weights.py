@@ -102,7 +102,9 @@ def fill(
     if not added:
         _refuse_other_rows(model, config, tensors, source)
     # choose the parameters to copy
-    others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
+    here, there = model.config.heads, config.heads
+    other_labels = [name for name in here if name in there and here[name].labels != there[name].labels]
+    others = tuple(f"heads.{name}." for name in other_labels)
     chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
     taken = chosen if parts else ours.keys()
     copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]
@@ -134,10 +136,6 @@ def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
         digest.update(f"{name} {list(tensor.shape)}\n".encode())
         digest.update(tensor.detach().float().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
-    return [name for name in here.heads if name in there.heads and here.heads[name].labels != there.heads[name].labels]
 
 
 def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:

@@ -112,7 +112,10 @@ def find_starting_point(
     if saved is not None:
         saved = replace(saved, frozen=present_frozen(saved.frozen, config.model))
     branches = _is_branch(config, checkpoint)
-    config = config.with_horizon(_horizon(config, None if branches else saved))
+    horizon = config.schedule.options.steps
+    if horizon is None and saved is not None and not branches:
+        horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
+    config = config.with_horizon(horizon or config.steps)
     _refuse_late_decay(config)
     if saved is None:  # a run that started with this continues
         _refuse_long_warmup(config)

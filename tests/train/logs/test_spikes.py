@@ -50,17 +50,17 @@ def test_values_far_above_the_last_ones_are_found() -> None:
     assert set(expected) >= {30, 31, 250, 499}
     assert not {10, 29, 300} & set(expected)
     judged = Spikes(6.0, [])
-    found = [place for place, loss in enumerate(losses) if "loss" in judged.judge({"loss": loss})]
+    found = [place for place, loss in enumerate(losses) if "loss" in judged.detect({"loss": loss})]
     assert found == expected
     resumed = Spikes(6.0, [{"loss": loss} for loss in reversed(losses[:240])])
-    assert [n for n in range(240, 500) if resumed.judge({"loss": losses[n]})] == [n for n in expected if n >= 240]
+    assert [n for n in range(240, 500) if resumed.detect({"loss": losses[n]})] == [n for n in expected if n >= 240]
 
 
 def test_norms_are_judged_and_what_is_not_finite_is_left_out() -> None:
     judged = Spikes(6.0, [{"loss": 1.0, "gradient_norm": 1.0 + n % 2} for n in range(40)])
     for wrong in (None, float("inf"), float("nan")):
-        assert judged.judge({"loss": 1.0, "gradient_norm": wrong}) == {}
-    assert judged.judge({"loss": 90.0, "gradient_norm": 15.0}) == {
+        assert judged.detect({"loss": 1.0, "gradient_norm": wrong}) == {}
+    assert judged.detect({"loss": 90.0, "gradient_norm": 15.0}) == {
         "gradient_norm": {"value": 15.0, "median": 1.5, "deviations": 13.5 / (1.4826 * 0.5)}
     }, "losses that are all alike have no spread"
     assert deviations(9, [1, 2, 3, 4, 5]) == pytest.approx(4.05, abs=0.005)

@@ -162,7 +162,10 @@ class Collate:
             if name in self.columns and other not in have:
                 raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
         if architecture == "encoder_decoder":
-            self._check_decoder(have)
+            if self._decoder_start < 0:
+                raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
+            if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
+                raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
         if self._restart and "crop_start" in self.columns:
             raise ConfigurationError(
                 "the column crop_start is a second view of entire rows; with cross_documents: false it would join "
@@ -387,12 +390,6 @@ class Collate:
         index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
-
-    def _check_decoder(self, have: set[str]) -> None:
-        if self._decoder_start < 0:
-            raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
-        if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
-            raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
 
 
 def _check_tags(have: Collection[str]) -> None:

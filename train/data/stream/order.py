@@ -133,7 +133,9 @@ class BlockOrder:
         self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the rows in the last round
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
-        self._permutation = lru_cache(maxsize=4)(self._make_permutation)
+        self._permutation = lru_cache(maxsize=4)(
+            lambda epoch: FeistelPermutation(self.blocks, self.key("blocks", epoch))
+        )
 
     def key(self, purpose: str, epoch: int, block: int = 0) -> int:
         """Return the 64-bit key of a choice."""
@@ -209,6 +211,3 @@ class BlockOrder:
             lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
             lane, q = lane + self._longer * (z >= longer), self.rounds * self.block_rows + t
         return lane, epoch * self.lane_rows + q
-
-    def _make_permutation(self, epoch: int) -> FeistelPermutation:
-        return FeistelPermutation(self.blocks, self.key("blocks", epoch))

@@ -50,11 +50,14 @@ class Prefetcher:
 
     def segments(self, position: int, count: int) -> list[Segment]:
         """Return `count` lane rows from `position` on, and drop the rounds before."""
-        self._drop_before(position)
+        for start in [s for s, item in self._pending.items() if s + item.round_.length <= position]:
+            del self._pending[start]
         segments, stop = [], position + count
         while position < stop:
             if self._end is not None and position >= self._end:
-                segments.append(Segment(self._filler(stop - position), 0, stop - position))
+                filler = self._new_buffer(stop - position)
+                filler.finish()
+                segments.append(Segment(filler, 0, stop - position))
                 break
             round_ = self._round(position)
             end = min(stop, round_.start + round_.length)
@@ -85,10 +88,6 @@ class Prefetcher:
 
     def _round(self, position: int) -> Round:
         return self.source.order.round_at(position, self.source.max_lane_rows)
-
-    def _drop_before(self, position: int) -> None:
-        for start in [s for s, item in self._pending.items() if s + item.round_.length <= position]:
-            del self._pending[start]
 
     def _wait_for_rows(self, round_: Round) -> RowBuffer:
         """Start loading the rounds ahead, then wait for the rows of this one."""
@@ -149,8 +148,3 @@ class Prefetcher:
     def _new_buffer(self, length: int) -> RowBuffer:
         first, last = self.source.lanes
         return RowBuffer(last - first, length, self.source.columns, self._pool)
-
-    def _filler(self, length: int) -> RowBuffer:
-        row_buffer = self._new_buffer(length)
-        row_buffer.finish()
-        return row_buffer
