@@ -40,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
     try:
+        # parse
         parser = _parser()
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.config is None:
             parser.error("--config is missing")
         config = load_config(TrainConfig, config_file(options.config, "train.yaml"), options.overrides)
+        # run
         return dry_run(config) if options.dry_run else run(config)
     except KeyboardInterrupt:
         return _report_interrupt(local, INTERRUPTED)

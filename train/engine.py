@@ -25,7 +25,7 @@ from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
-from clozeline.train.engine_config import wrap_in_deepspeed
+from clozeline.train.engine_config import wrap_in_zero
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.weights.anchor_weights import Anchors
 from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
@@ -87,7 +87,7 @@ class Engine:
         self._builder = config.optimizer.build()
         apart = self._builder.matrices_apart
         groups = parameter_groups(model, options.weight_decay, by_depth=by_depth, matrices_apart=apart)
-        self.deepspeed = wrap_in_deepspeed(model, self._builder.build(groups), config, world)
+        self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
         self._builder.bind(self.optimizer, layout_of(model, self.deepspeed, world))
         # regularizer, moving average, unfreezing, gradient noise
         every = config.unfreeze_every

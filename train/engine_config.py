@@ -15,13 +15,8 @@ from clozeline.train.distributed.process_group import World, load_deepspeed
 
 
 def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
-    """Return DeepSpeed's configuration of a run; keys with a surprising default are written out.
-
-    Args:
-        config: the run.
-        world_size: number of ranks.
-        parameters: elements of all parameters, which limit the communication buckets.
-    """
+    """Return DeepSpeed's configuration of a run; keys with a surprising default are written out."""
+    # bucket size in elements
     stage = zero_stage(config, world_size)
     usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 it takes memory on top of the gradients
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
@@ -46,6 +41,7 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
         },
     }
+    # offload and bf16
     if config.zero.offload != "none":
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     if config.zero.offload == "parameters":
@@ -56,7 +52,7 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     return settings
 
 
-def wrap_in_deepspeed(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:
+def wrap_in_zero(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:
     """Return DeepSpeed's engine around a model and its optimizer."""
     count = sum(full_shape(parameter).numel() for parameter in model.parameters())
     settings = engine_config(config, world.size, count)

@@ -27,7 +27,7 @@ from clozeline.train.dry_run import dry_run
 from clozeline.train.engine import Engine
 from clozeline.train.engine_config import placement_of
 from clozeline.train.run import run
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
@@ -114,7 +114,7 @@ def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> N
     config = read_config(base / "merged").model
     beside = Model(config, exported.vocab_size).eval()
     shapes = {name: parameter.shape for name, parameter in beside.named_parameters()}
-    weights = read_merged(config, directory, index, shapes)
+    weights = read_all_weights(config, directory, index, shapes)
     assert weights.keys() == shapes.keys()
     beside.load_state_dict(weights, strict=False)  # a tied table has two names there
     tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}

@@ -43,9 +43,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(world: World, config: Path, overrides: list[str], stop_at: int = 0, fail: bool = False) -> tuple[int, str]:
     """A run; (exit code, error). The last rank is asked to stop at its n-th look, or the first evaluation fails."""
     asked = 0
-    real_wanted, real_evaluate = StopRequest.is_requested, loop.evaluate
+    real_wanted, real_evaluate = StopRequest.is_set, loop.evaluate
 
-    def is_requested(self: StopRequest) -> bool:
+    def is_set(self: StopRequest) -> bool:
         nonlocal asked
         asked += 1
         if asked == stop_at and world.rank == world.size - 1:
@@ -55,7 +55,7 @@ def start(world: World, config: Path, overrides: list[str], stop_at: int = 0, fa
     def broken(*_: Any) -> None:
         raise IntegrityError("injected")
 
-    StopRequest.is_requested = is_requested  # type: ignore[method-assign]
+    StopRequest.is_set = is_set  # type: ignore[method-assign]
     if fail:
         loop.evaluate = broken  # type: ignore[assignment]
     try:
@@ -63,7 +63,7 @@ def start(world: World, config: Path, overrides: list[str], stop_at: int = 0, fa
     except ClozelineError as error:
         return error.exit_code, str(error)
     finally:
-        StopRequest.is_requested, loop.evaluate = real_wanted, real_evaluate  # type: ignore[method-assign]
+        StopRequest.is_set, loop.evaluate = real_wanted, real_evaluate  # type: ignore[method-assign]
 
 
 def logged(output: Path) -> list[tuple[Any, ...]]:
@@ -162,7 +162,7 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     for lane in range(4):
         for position in range(4):
             _, block, row = order.row(lane, position) or (0, 0, 0)
-            (stored_block,), (number,) = stored.to_stored(block, np.array([row]))
+            (stored_block,), (number,) = stored.locate(block, np.array([row]))
             labels += content[int(stored_block) * 16 + int(number)].tolist()
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     found = []

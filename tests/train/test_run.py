@@ -39,16 +39,16 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
     """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop after that step."""
     asked = 0
-    real = StopRequest.is_requested
+    real = StopRequest.is_set
 
-    def is_requested(self: StopRequest) -> bool:
+    def is_set(self: StopRequest) -> bool:
         nonlocal asked
         asked += 1
         if stop_after and asked == stop_after + 1 and world.rank == world.size - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(self)
 
-    StopRequest.is_requested = is_requested  # type: ignore[method-assign]
+    StopRequest.is_set = is_set  # type: ignore[method-assign]
     settings, code, message = load_config(TrainConfig, config, overrides), 0, ""
     before = written(settings.output)
     try:
@@ -56,7 +56,7 @@ def start(world: World, config: Path, overrides: list[str], stop_after: int = 0)
     except ClozelineError as error:
         code, message = error.exit_code, str(error)
     finally:
-        StopRequest.is_requested = real  # type: ignore[method-assign]
+        StopRequest.is_set = real  # type: ignore[method-assign]
     if world.rank == 0:
         check_status(settings.output, code, before)
     return code, message

@@ -124,10 +124,12 @@ class Checkpoints:
             began = time.perf_counter()
             self.finish()
             self._report("save_waited", step=state.step, seconds=time.perf_counter() - began)
+        # make room, or fail on all ranks
         final = self.directory / f"step-{state.step:08d}"
         hidden = self.directory / f"{HIDDEN}{final.name}"
         if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
             return self._report_end(state.step, final, problem)
+        # write this rank's part
         part = hidden / part_name(self.world.rank)
         self._pending = _Pending(
             state.step,
@@ -153,6 +155,7 @@ class Checkpoints:
         return self._report_end(pending.step, pending.final, self._conclude(pending))
 
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
+        # committed: prune old checkpoints
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
             self._refused.discard(final.name)
@@ -162,6 +165,7 @@ class Checkpoints:
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
             return True
+        # failed: count it, and give up after `max_failures`
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=step, error=problem, failures=self._failures)
@@ -197,6 +201,7 @@ class Checkpoints:
 
     def _conclude(self, pending: _Pending) -> str | None:
         """Commit what all ranks have written; return the problem on every rank, or None."""
+        # wait for all ranks to finish writing
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
         try:
             written, problem = pending.written.result(), None
@@ -204,6 +209,7 @@ class Checkpoints:
             written, problem = None, f"rank {self.world.rank}: {error}"
         gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
+        # rank 0 commits, or removes everything
         if self.world.rank == 0:
             try:
                 if problem is None:
@@ -312,11 +318,6 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
     """Load a checkpoint into an engine, if there is one, and anchor the weights as the regularizer says.
-
-    Args:
-        engine: the engine.
-        checkpoint: its directory and index.
-        new: parameters that did not come from `model.init_from`.
 
     Raises:
         ClozelineError: the checkpoint does not fit, or the anchors cannot be read.

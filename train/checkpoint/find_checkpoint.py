@@ -40,6 +40,7 @@ def choose(
         CheckpointError: there are checkpoints, but none is valid: a run never overwrites them.
         NewerFormatError: a newer version wrote the preferred one.
     """
+    # try them in order; report the skipped ones only if a valid one follows
     reasons: dict[str, str] = {}
     for name in names:
         try:

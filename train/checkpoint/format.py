@@ -49,7 +49,7 @@ class FileRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class ParameterRecord:
-    """Where a parameter is stored: `slices` are (part, start, count) over its flattened elements."""
+    """Storage of a parameter: `slices` are (part, start, count) over its flattened elements."""
 
     shape: list[_Count]
     group: str
@@ -91,6 +91,7 @@ class Index:
         try:
             raw = path.read_bytes()
             plain = json.loads(raw)
+            # verify the checksum, then the version, then the schema
             checked = "checksum" in plain
             plain.pop("checksum", None)
             if checked and raw != _with_checksum(plain):
@@ -107,12 +108,14 @@ class Index:
 
     def problem(self) -> str:
         """Return the first contradiction between parameters and parts, or ""."""
+        # the version must match the content
         if self.format not in (FORMAT, FORMAT_BESIDE, FORMAT_WHOLE):
             return f"format {self.format}, this version reads formats {FORMAT} to {FORMAT_WHOLE}"
         if bool(self.whole) != (self.format == FORMAT_WHOLE):
             return f"format {self.format}: expected whole states in format {FORMAT_WHOLE} alone, got {len(self.whole)}"
         if self.format < FORMAT_WHOLE and bool(self.state.get("base")) != (self.format == FORMAT_BESIDE):
             return f"format {self.format} contradicts its state: only those of format {FORMAT_BESIDE} have a base"
+        # parts are numbered, and every parameter is complete
         if set(self.files) != {part_name(part) for part in range(len(self.files))}:
             return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"
         for name, record in self.parameters.items():

@@ -40,6 +40,7 @@ def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: boo
 
 def check_tensors(path: Path, index: Index, part: int) -> None:
     """Compare the names, sizes and types of a part's tensors with the index."""
+    # tensors that the index expects in this part
     expected = {
         f"{key}/{name}": ([count], _TYPES[record.group == FROZEN])
         for name, record in index.parameters.items()
@@ -50,6 +51,7 @@ def check_tensors(path: Path, index: Index, part: int) -> None:
     if part == 0:
         expected |= {key: (shape, _TYPES[False]) for key, shape in index.whole.items()}
     buffers = {f"buffer/{name}" for name in index.buffers} if part == 0 else set()
+    # compare them with the file's header
     where = path / part_name(part)
     try:
         with safe_open(where, framework="pt") as opened:

@@ -19,7 +19,7 @@ from clozeline.train.engine import Engine
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a rank writes to its part, and to the index.
+    """Content of a rank's part, and its entries of the index.
 
     Args:
         tensors: by name in the file, contiguous, on the CPU.

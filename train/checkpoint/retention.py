@@ -30,11 +30,11 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
         refused: names of damaged checkpoints, which are not counted.
     """
     paths = [path for path in steps_in(directory) if _step(path.name) <= _step(latest)]
-    whole = [path for path in paths if path.name not in refused]
-    kept = {latest, *(path.name for path in whole[-keep_last:])}
+    valid = [path for path in paths if path.name not in refused]
+    kept = {latest, *(path.name for path in valid[-keep_last:])}
     if every := config.keep_every:
-        kept |= {path.name for path in whole if _step(path.name) % every == 0}
-    states = _states(whole)
+        kept |= {path.name for path in valid if _step(path.name) % every == 0}
+    states = _states(valid)
     if config.keep_best:
         kept |= _best(states)
     if best := states.get(latest, {}).get("best"):

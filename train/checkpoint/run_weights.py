@@ -30,10 +30,12 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
     steps = [int(path.name.removeprefix("step-")) for path in steps_in(checkpoints)]
     if not steps:
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
+    # newest valid checkpoint
     if step is None:
         checkpoint = find_newest(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
         assert checkpoint is not None, "there are checkpoints: one is valid, or that was an error"
         return checkpoint
+    # checkpoint of a step
     if step not in steps:
         raise ConfigurationError(
             f"{checkpoints}: holds no checkpoint of step {step}, only of {', '.join(map(str, steps[-8:]))}"

@@ -88,7 +88,7 @@ def read_state(index: Index) -> TrainState:
     return state
 
 
-def find_changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
+def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
     """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones."""
     pairs = dict(saved.frozen), dict(now.frozen)
     if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data

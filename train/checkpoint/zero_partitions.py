@@ -159,10 +159,12 @@ def prepare_states(
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
     }
     for flat, group in iterate_flats(engine.deepspeed):
+        # scalar states, on the device where the optimizer expects them
         state: dict[str, Tensor] = {}
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
+        # elementwise states; anchors and averages are kept outside the optimizer
         names = set(keys.get(group, ()))
         if engine.anchors is not None and names.issuperset(ANCHOR_STATES):
             engine.anchors.create(flat)

@@ -41,7 +41,7 @@ class EvaluateConfig:
     every: Positive | None = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
     max_rows: Natural | None = None
-    """limit of rows read from each held-out set, rounded up to whole batches of data.global_batch; the rows are the
+    """limit of rows read from each held-out set, rounded up to full batches of data.global_batch; the rows are the
     same every time; null: all; 0: no evaluation"""
 
 
@@ -272,6 +272,7 @@ def check_world(config: TrainConfig, world_size: int) -> int:
         ConfigurationError: the world size does not fit the lanes or the batches; the message names sizes that fit.
     """
     data = config.data
+    # ranks must divide the lanes
     if data.lane_count % world_size:
         fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
         also = ", which must be one too" if data.global_batch % world_size else ""
@@ -280,6 +281,7 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} that divides "
             f"data.global_batch {data.global_batch}{also} (the order of the data depends on the lanes)"
         )
+    # micro-batches must divide the share of a rank
     share = data.global_batch // world_size
     if data.global_batch % world_size or share % data.micro_batch:
         fits = [size for size in range(1, share + 1) if share % size == 0]

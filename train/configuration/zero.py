@@ -35,11 +35,6 @@ class ZeroConfig:
     def check_offload(self, optimizer: Chosen, precision: str, incompatible: Sequence[str]) -> None:
         """Check that offloading was tested with this optimizer, precision and the other keys that are set.
 
-        Args:
-            optimizer: of the run.
-            precision: of the run.
-            incompatible: keys that are set and do not work with offloading.
-
         Raises:
             ValueError: it was not, or failed.
         """

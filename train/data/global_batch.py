@@ -19,7 +19,7 @@ from clozeline.train.distributed.stopping import Interrupted, StopRequest
 
 
 class MicroBatch(Protocol):
-    """What the engine reads of a batch."""
+    """The part of a batch that the engine reads."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -42,7 +42,7 @@ class BatchSource(Protocol[B_co]):
 
 
 class CountingHead(Protocol):
-    """What counting needs of a head."""
+    """The part of a head that counting needs."""
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return what a batch adds to the divisor of the head's loss."""
@@ -79,7 +79,7 @@ def next_global_batch(
     problem: Exception | None = None
     began = time.perf_counter()
     try:
-        if not stop.is_requested():
+        if not stop.is_set():
             micro_batches = _read_interruptibly(source, stop)
     except (ClozelineError, OSError) as error:
         problem = error
@@ -88,9 +88,7 @@ def next_global_batch(
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
     flags = [float(stop.reason is not None), float(problem is not None)]
-    totals = world.total(
-        [*waited, *flags, count_real_tokens(micro_batches), count_padded_tokens(micro_batches), *labels]
-    )
+    totals = world.total([*waited, *flags, count_real_tokens(micro_batches), count_positions(micro_batches), *labels])
     stops, problems, tokens, padded, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
@@ -168,7 +166,7 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
     return total
 
 
-def count_padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
     """Count positions that the model computes, with padding: both sides, both views."""
     names = ("input_ids", "decoder_input_ids", "input_ids_b")
     return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

@@ -120,7 +120,7 @@ def describe_environment(environment: MutableMapping[str, str] = os.environ) -> 
     try:
         rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
     except ValueError as error:
-        raise ConfigurationError(f"environment: RANK and WORLD_SIZE must be whole numbers ({error})") from error
+        raise ConfigurationError(f"environment: RANK and WORLD_SIZE must be integers ({error})") from error
     if not 0 <= rank < size:
         raise ConfigurationError(f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}")
     return rank, size

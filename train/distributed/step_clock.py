@@ -9,11 +9,7 @@ import torch
 
 
 class StepClock:
-    """Sums the seconds of each part of a step; parts follow each other without gaps.
-
-    Args:
-        device: on which the parts run; on CUDA nothing waits before `seconds` is called.
-    """
+    """Sums the seconds of each part of a step; parts follow each other without gaps."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_device = device.type == "cuda"

@@ -53,7 +53,7 @@ class StopRequest:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def is_requested(self) -> bool:
+    def is_set(self) -> bool:
         """Return whether a signal has come, or the launcher has ended."""
         if self.reason is None and self._launcher is not None and _launcher() != self._launcher:
             self.reason = "the launcher has ended"

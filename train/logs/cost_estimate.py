@@ -204,11 +204,13 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
             continue
+        # tokens and FLOPs per row, averaged over the mixture
         figures = np.array([_cost_of_row(source, config, model) for source in phase.sources])
         sets = [source.shards for source in phase.sources]
         figures *= [[len(shards) / _epoch_rows(shards, config)] for shards in sets]  # filler has no tokens
         mixture = phase.mixture()
         tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+        # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))

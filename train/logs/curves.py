@@ -105,6 +105,7 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     else:
         yield lines(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis)
+    # by head, over steps
     heads = sorted({head for run in runs for record in run.records for head in record.get("losses", {})})
     if axis != "step" or len(heads) < 2:
         return

@@ -80,13 +80,7 @@ class LoadingHealth:
         return origins
 
     def note(self, step: int, waited: float, seconds: float) -> None:
-        """Announce a new phase of the data, or steps that wait for data.
-
-        Args:
-            step: index of the step.
-            waited: seconds that its slowest rank waited for data.
-            seconds: duration of the step.
-        """
+        """Announce a new phase of the data, or steps that wait for data."""
         stretch = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
         if stretch is not self._stretch:
             self._stretch = stretch
@@ -103,11 +97,13 @@ class LoadingHealth:
         # copy at once: a thread may be adding one
         mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
         skipped = set().union(*self._world.gather(mine))
+        # announce the new ones
         for number, block in sorted(skipped - self._skipped):
             shards = self._sources[number].shards
             name = shards.manifest.shards[int(shards.index.shard[block])].path
             block_of_shard = {"shard": name, "block": int(shards.index.block[block])}
             self._announce("skipped_block", step=step, shards=str(shards.path), **block_of_shard)
+        # stop the run above the limit
         self._skipped = skipped
         for number, source in enumerate(self._sources):
             count, blocks = sum(1 for of, _ in skipped if of == number), len(source.shards.index)

@@ -33,13 +33,7 @@ _BEAT_S: Final = 10.0
 
 
 class Journal:
-    """The files in a run directory that record its steps and events.
-
-    Args:
-        directory: the run directory.
-        config: what to write.
-        rank: only rank 0 writes.
-    """
+    """The files in a run directory that record its steps and events."""
 
     def __init__(self, directory: Path, config: LogConfig, rank: int) -> None:
         self.directory = directory
@@ -89,6 +83,7 @@ class Journal:
 
     def _cut(self, path: Path, step: int) -> int:
         """Cut off the lines after `step`; return how many of them could not be read."""
+        # find the last record to keep, from the end
         lost, end = 0, 0
         for line in last_lines(path):
             recorded = None if line.record is None else line.record.get("step")
@@ -96,6 +91,7 @@ class Journal:
                 self._last, self._last_bytes, end = line.record or {}, line.stop - line.start, line.stop
                 break
             lost += not isinstance(recorded, int)
+        # cut the file there
         with path.open("ab") as file:
             file.truncate(end)
         if end:

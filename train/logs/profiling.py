@@ -34,15 +34,7 @@ def open_profiler(
 
 
 class Profiler:
-    """Torch's profiler over the configured steps, on rank 0; it changes no result.
-
-    Args:
-        config: steps to profile.
-        output: run directory for `trace-NNNNNNNN.json`, named by the first step.
-        device: of the rank; kernels are recorded on CUDA.
-        announce: writes an event.
-        say: prints a line.
-    """
+    """Torch's profiler over the configured steps, on rank 0; it changes no result."""
 
     def __init__(
         self,

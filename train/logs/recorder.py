@@ -31,7 +31,7 @@ _MESSAGES: Final = {
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
-    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
+    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is taken",
     "metrics_dropped": "metrics.jsonl: {lines} lines after the checkpoint cannot be read, torn or damaged; they are "
     "cut off",
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
@@ -50,16 +50,7 @@ _MESSAGES: Final = {
 
 
 class Recorder:
-    """Records each step over all ranks; rank 0 writes and shows the records.
-
-    Args:
-        engine: the engine.
-        health: of its data.
-        journal: for files.
-        display: for people.
-        cost: FLOPs of the run by samples.
-        peak: FLOPs per second of a rank.
-    """
+    """Records each step over all ranks; rank 0 writes and shows the records."""
 
     def __init__(
         self, engine: Engine, health: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
@@ -88,15 +79,6 @@ class Recorder:
         log: bool,
     ) -> None:
         """Record a step.
-
-        Args:
-            state: after the step.
-            batch: the global batch.
-            result: of the engine.
-            learning_rate: of the step.
-            seconds: duration of the step.
-            cpu_seconds: CPU time of all threads of this rank.
-            log: whether to write a record, which costs a collective.
 
         Raises:
             IntegrityError: too many blocks of a set are skipped.
@@ -159,9 +141,11 @@ class Recorder:
         seconds: float,
         noise: Mapping[str, Any],
     ) -> dict[str, Any]:
+        # means over all ranks
         config, counts = self._engine.config, batch.counts
         means = shares(totals, counts)
         losses = {head: means[head] for head in result.sums}
+        # throughput
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples)
         per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds

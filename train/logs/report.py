@@ -36,10 +36,6 @@ Record = Mapping[str, Any]
 def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Path:
     """Write report.html into the run directory and return its path.
 
-    Args:
-        config: of the run.
-        memory: bytes on each rank: resident, and format_count for weights, gradients and optimizer.
-
     Raises:
         StorageError: the run directory cannot be written.
     """
@@ -67,6 +63,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     lines = [
         f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"
     ]
+    # first and last loss
     path, status = output / "metrics.jsonl", read_status(output)
     first = next((line for line in first_lines(path) if line.get("loss") is not None), None)
     last = next((line.record for line in last_lines(path) if line.record and line.record.get("loss") is not None), None)
@@ -74,6 +71,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
     if state.skipped:
         lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
+    # held-out losses against the unigram entropy
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
         loss, entropy, labels = result["loss"], result["unigram_entropy"], format_count(result)
         below = "below" if loss is not None and loss < entropy else "not below"

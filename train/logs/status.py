@@ -56,10 +56,6 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
     """Return the status of a run directory; None if status.json is missing.
 
     Earlier versions wrote no checksum.
-
-    Args:
-        run: the run directory.
-        now: seconds since 1970; default: the clock.
     """
     path = run / "status.json"
     status = _read(path)

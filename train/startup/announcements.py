@@ -21,22 +21,16 @@ def describe_unread(config: TrainConfig, datasets: Datasets) -> list[str]:
 
 
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
-    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event.
-
-    Args:
-        point: where the run starts.
-        lines: report of the weights, the data and the cost.
-        peak: FLOPs per second of a rank.
-        display: for people.
-        journal: for events.jsonl.
-    """
+    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event."""
     now, saved = point.state, point.saved
+    # a new run: print its cost
     if saved is None:
         for line in (*lines, peak.line()):
             display.say(line)
         fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
         journal.event("start", steps=point.config.steps, **fields)
     else:
+        # a resumed run: name the checkpoint, and whether results are bit-identical
         exact = saved.shape == now.shape and saved.versions == now.versions
         fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict()}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)

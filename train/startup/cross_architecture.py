@@ -55,9 +55,11 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
             f"model.adapter: an adapter needs a model of its own family, got {there.family} for {here.family}: train "
             "without it, and adapt that run"
         )
+    # choose the source stack and the target stacks that can take it
     source = "decoder" if (here.family, there.family) == ("decoder", "encoder_decoder") else _STACKS[there.family][0]
     of = there.decoder if source == "decoder" else there
     targets = [name for name in _STACKS[here.family] if name != "decoder" or _has_same_widths(here.decoder, of)]
+    # rename the tensors of the stack; drop those that no target has
     renamed, dropped, prefix = {}, set(), f"family.{source}."
     for name, tensor in tensors.items():
         if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
@@ -74,6 +76,7 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
         if not stacks:
             renamed[name] = tensor
             dropped.add(name)
+    # names that may be missing in the source
     lacking: tuple[str, ...] = ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     if of.position.kind == "t5":
         lacking += tuple(f"family.{stack}.position." for stack in _STACKS[here.family])

@@ -16,7 +16,9 @@ from clozeline.train.checkpoint.state import read_state
 from clozeline.train.startup.initial_weights import digest_of, open_model, refuse_other_base
 
 
-def read_merged(config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]) -> dict[str, Tensor]:
+def read_all_weights(
+    config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]
+) -> dict[str, Tensor]:
     """Return the weights of a checkpoint by parameter, in fp32; those that it lacks come from `init_from`.
 
     Raises:
@@ -39,7 +41,7 @@ def read_merged(config: ModelConfig, directory: Path, index: Index, shapes: Mapp
 def _pad(tensor: Tensor, shape: Size) -> Tensor:
     if tensor.shape == shape:
         return tensor.float()
-    whole = torch.zeros(shape)
-    rows = min(len(tensor), len(whole))
-    whole[:rows] = tensor[:rows]
-    return whole
+    padded = torch.zeros(shape)
+    rows = min(len(tensor), len(padded))
+    padded[:rows] = tensor[:rows]
+    return padded

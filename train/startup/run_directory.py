@@ -15,7 +15,7 @@ from clozeline.configuration.config import former_names, load_config, save_yaml,
 from clozeline.errors import ConfigurationError, StorageError, reading_run
 from clozeline.files import lock, replacing, sweep
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.checkpoint.state import TrainState, find_changed_keys
+from clozeline.train.checkpoint.state import TrainState, find_changes
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
 from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
@@ -63,10 +63,12 @@ def refuse_output(config: TrainConfig) -> None:
     with writing(output):
         names, checkpoints = _contents(output), steps_in(output / "checkpoints")
         other = [name for name in _FOREIGN if (output / name).exists()]
+    # folders of the pipeline
     if other:
         raise ConfigurationError(
             f"output: {output} is an output of the pipeline, it holds {other[0]}: choose another one"
         )
+    # what `resume` demands
     if config.resume == "must" and not checkpoints:
         raise ConfigurationError(
             f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
@@ -130,5 +132,5 @@ def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
     if not saved.frozen:  # an earlier version's
         return []
     before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
-    changes = find_changed_keys(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+    changes = find_changes(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
     return [change for change in changes if change.startswith("model.") and not change.startswith("model.dropout.")]

@@ -17,7 +17,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.startup.initial_weights import open_model
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 
 _BODY = "family."
@@ -60,7 +60,7 @@ class SharedBase:
         if config.model.adapter is None or config.model.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
         rows = read_sets(run, config.data)[0].tokenizer.vocab_size
-        weights = read_merged(config.model, directory, index, parameter_shapes(config.model, rows))
+        weights = read_all_weights(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:
             self._begin(config.model.init_from.expanduser(), rows, weights)
         self._refuse_other_body(run, rows, weights)

@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.state import TrainState, find_changed_keys, read_state
+from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
 from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
@@ -59,12 +59,7 @@ class StartingPoint:
                     raise ConfigurationError(f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}")
 
     def position(self, stream: Stream, base: str) -> TrainState:
-        """Move the stream to the starting point and return the state there.
-
-        Args:
-            stream: of the training sets.
-            base: digest of the frozen weights under an adapter, or "".
-        """
+        """Move the stream to the starting point and return the state there."""
         state = self.state
         if (saved := self.saved) is not None:
             state = replace(
@@ -108,10 +103,12 @@ def find_starting_point(
     checkpoint = checkpoint or branch_point(config)
     if checkpoint is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
+    # read the state of the checkpoint
     saved = None if checkpoint is None else read_state(checkpoint[1])
     if saved is not None:
         saved = replace(saved, frozen=present_frozen(saved.frozen, config.model))
     branches = _is_branch(config, checkpoint)
+    # fix the end of the schedule
     horizon = config.schedule.options.steps
     if horizon is None and saved is not None and not branches:
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
@@ -119,6 +116,7 @@ def find_starting_point(
     _refuse_late_decay(config)
     if saved is None:  # a run that started with this continues
         _refuse_long_warmup(config)
+    # describe this start, and compare it with the checkpoint
     shape = {
         "world_size": world_size,
         "zero_stage": config.zero.stage,
@@ -167,7 +165,7 @@ def _refuse_long_warmup(config: TrainConfig) -> None:
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
-    if changes := find_changed_keys(saved, now, (*config.checkpoint.allow_changed, *free)):
+    if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(

@@ -12,7 +12,7 @@ import torch
 from clozeline.errors import StorageError
 from clozeline.train.data import global_batch
 from clozeline.train.data.global_batch import (
-    count_padded_tokens,
+    count_positions,
     count_real_tokens,
     next_batch_of_tokens,
     next_global_batch,
@@ -60,7 +60,7 @@ def test_both_views_of_a_row_count() -> None:
 def test_places_are_those_of_all_id_tensors() -> None:
     batch = micro_batch([1.0, 0.0])
     batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
-    assert count_padded_tokens([batch, batch]) == 2 * 2 * (5 + 3)
+    assert count_positions([batch, batch]) == 2 * 2 * (5 + 3)
     assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
 
 

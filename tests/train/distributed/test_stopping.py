@@ -17,10 +17,10 @@ def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
     number = signal.Signals[name]
     before = signal.getsignal(number)
     with StopRequest() as stop:
-        assert not stop.is_requested()
+        assert not stop.is_set()
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)  # the same request, forwarded by a launcher
-        assert stop.is_requested()
+        assert stop.is_set()
         assert stop.reason == name
     assert signal.getsignal(number) is before
 
@@ -65,13 +65,13 @@ def test_the_end_of_the_launcher_is_a_request(monkeypatch: pytest.MonkeyPatch) -
     parents = iter([500, 500, 1])
     monkeypatch.setattr(stopping.psutil, "Process", lambda _: SimpleNamespace(ppid=lambda: next(parents)))
     stop = StopRequest()
-    assert not stop.is_requested()
-    assert stop.is_requested()
+    assert not stop.is_set()
+    assert stop.is_set()
     assert stop.reason == "the launcher has ended"
-    assert stop.is_requested(), "a request is never taken back"
+    assert stop.is_set(), "a request is never taken back"
 
 
 def test_process_started_by_hand_has_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSS_RANK", raising=False)
     monkeypatch.setattr(stopping.psutil, "Process", None)
-    assert not StopRequest().is_requested()
+    assert not StopRequest().is_set()

@@ -232,5 +232,7 @@ def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
 
 
 def test_parts_that_are_not_there(folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="init_parts: 'layers' fits no parameter: expected body, embeddings"):
+    with pytest.raises(
+        ConfigurationError, match="init_parts: 'layers' matches no parameter: expected body, embeddings"
+    ):
         fill(fresh(folder), folder, parts=("layers",))

@@ -15,7 +15,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
@@ -35,7 +35,7 @@ def test_the_base_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool) ->
     model = read_config(output).model
     shapes = parameter_shapes(model, FIRST_WORD + WORDS)
     directory, index = find_checkpoint(output)
-    weights, own, first = read_merged(model, directory, index, shapes), read_weights(directory, index), None
+    weights, own, first = read_all_weights(model, directory, index, shapes), read_weights(directory, index), None
     assert {name: tensor.shape for name, tensor in weights.items()} == dict(shapes)
     first = read_weights(*find_checkpoint(base))
     assert own.keys() | first.keys() == weights.keys()
@@ -44,4 +44,4 @@ def test_the_base_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool) ->
     assert len(weights["family.tokens.weight"]) == 64
     shutil.move(base, tmp_path / "gone")
     with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
-        read_merged(model, directory, index, shapes)
+        read_all_weights(model, directory, index, shapes)

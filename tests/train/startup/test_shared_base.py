@@ -18,7 +18,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.shared_base import SharedBase
 from tests.distributed import RankPool
@@ -71,7 +71,7 @@ def own_scores(run: Path) -> torch.Tensor:
     directory, index = find_checkpoint(run)
     config = read_config(run).model
     model = Model(config, ROWS).eval()
-    weights = read_merged(config, directory, index, parameter_shapes(config, ROWS))
+    weights = read_all_weights(config, directory, index, parameter_shapes(config, ROWS))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])

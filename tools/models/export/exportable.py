@@ -21,7 +21,7 @@ from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import RecordedSet, tokenizer_of_run
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 
 
@@ -124,7 +124,7 @@ def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, in
     """Return a model with its adapter, loaded from a checkpoint and the base model."""
     model = Model(config, vocab_size)
     ours = dict(model.named_parameters())
-    weights = read_merged(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
+    weights = read_all_weights(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
     with torch.no_grad():
         for name, parameter in ours.items():
             parameter.copy_(weights[name])

@@ -19,7 +19,7 @@ from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import RecordedSet, tokenizer_of_run
-from clozeline.train.startup.merged_weights import read_merged
+from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.token_characters import spellings_by
 
@@ -80,7 +80,7 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
         config.model, facts.vocab_size, facts.special_ids, spellings_by(config.model, lambda: tokenizer)
     )
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    reader, weights = CheckpointReader(directory, index), read_merged(config.model, directory, index, shapes)
+    reader, weights = CheckpointReader(directory, index), read_all_weights(config.model, directory, index, shapes)
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{directory}: holds another model than {run / 'config.yaml'} describes")
     with torch.no_grad():

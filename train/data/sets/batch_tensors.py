@@ -22,11 +22,6 @@ _LEFT_PADDED: Final = 3
 def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
     """Refuse a set whose rows the model would misread or cannot read.
 
-    Args:
-        collate: builds the batches of the set.
-        model: reads them.
-        key: the configuration's name of the set, with its path.
-
     Raises:
         ConfigurationError: naming what the rows have, what the model expects, and what to set.
     """

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.batch_tensors import refuse_missing, refuse_unreadable
-from clozeline.train.data.sets.head_data import find_served_targets, refuse_unfit_heads
+from clozeline.train.data.sets.head_data import find_targets, refuse_unfit_heads
 from clozeline.train.data.sets.unread_columns import refuse_unread
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
@@ -149,6 +149,7 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
 def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
     """Check that a set fits the model; return the heads that its objective serves."""
     shards, manifest, model = source.shards, source.manifest, config.model
+    # samples need an objective, examples have one
     if corrupted and source.corruption is None:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
@@ -161,6 +162,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
         )
     if not len(shards):
         raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")
+    # architecture and heads
     if objective.architecture != model.architecture:
         raise ConfigurationError(
             f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
@@ -171,6 +173,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose objective "
             f"{objective.name} serves {', '.join(objective.heads)}"
         )
+    # units of the loss
     by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
     weights = [spec.name for spec in manifest.specs if spec.name in ("label_weight", "label_count")]
     if by_row and weights:
@@ -178,6 +181,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
             "label: set it to label, or train on objectives without weights"
         )
+    # columns, lengths and languages
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     refuse_unreadable(Collate.from_manifest(manifest), model, f"{key}: {shards.path}")
@@ -185,7 +189,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
-    return find_served_targets(manifest, model)
+    return find_targets(manifest, model)
 
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:

@@ -19,7 +19,7 @@ def judges_generator(target: str, served: Collection[str]) -> bool:
     return target in _AFTER_GENERATOR and "masked_lm" in served
 
 
-def find_served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
+def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
     """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it."""
     served = set(manifest.objective.heads if manifest.objective else ())
     generator = find("clozeline.model.families", model.family).generator_targets
@@ -28,11 +28,6 @@ def find_served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
     """Refuse a set with labels for other heads, or without the columns that a head or the family needs.
-
-    Args:
-        manifest: of an example set.
-        model: what is trained.
-        key: the configuration's name of the set, with its path.
 
     Raises:
         ConfigurationError: the message names the head or the column.
@@ -48,7 +43,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
         )
     # check each head: pairs, labels of others, its own columns, a generator
-    served, generator = find_served_targets(manifest, model), family.generator_targets
+    served, generator = find_targets(manifest, model), family.generator_targets
     labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
         if model.heads[name].pool == "pair" and "segment_starts" not in columns:

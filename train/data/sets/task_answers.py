@@ -39,11 +39,13 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
 
 
 def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> HeadConfig:
+    # scores: range and threshold
     if facts.head == "regression":
         unset = head.output == "sigmoid" and head.range == _NO_RANGE
         return replace(head, range=(facts.low, facts.high)) if unset else head
     if facts.head == "similarity":
         return replace(head, alike=facts.alike)
+    # labels: compare configured ones with the set
     if head.labels and head.labels != facts.labels:
         raise ConfigurationError(
             f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "

@@ -31,12 +31,6 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
 
     Segments of a task may stay unread: RoBERTa, too, separates texts by [SEP] alone.
 
-    Args:
-        manifest: of an example set.
-        model: what is trained.
-        ignore: `data.ignore`.
-        key: the configuration's name of the set, with its path.
-
     Raises:
         ConfigurationError: naming the columns and what would read them.
     """
@@ -63,6 +57,7 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
     """Yield unread columns and heads, each with what would read it."""
+    # heads and columns that batches use
     objective = manifest.objective
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
@@ -71,6 +66,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     head_of = {
         name: head for name, head in HEAD_OF_COLUMN.items() if model.architecture == "encoder" or name in ANSWER_COLUMNS
     }
+    # columns without a reader
     compared = any(head.pool == "pair" for head in model.heads.values())
     for name in columns:
         if name == _SEGMENTS:
@@ -84,5 +80,6 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
                 yield name, f"the head {head_of[name]}"
         elif name not in read and not is_for_inversion(name):
             yield name, "no head or family that there is"
+    # heads without a column of their own
     for head in sorted(heads - {head_of[name] for name in columns if name in head_of}):
         yield head, "the head of that name, which the objective serves"

@@ -49,7 +49,7 @@ class Collator(Protocol):
 
 @dataclass(frozen=True)
 class Assembly:
-    """How rows become batches.
+    """Settings that turn rows into batches.
 
     Args:
         collate: builds the tensors of a micro-batch.
@@ -124,7 +124,7 @@ class Builder:
         # collate, here or later in the training thread
         self.position = position + batches * count
         built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
-        self._copying = portion.is_strided and self._small
+        self._copying = portion.is_view and self._small
         if self._copying:
             self._prepare(portion)
         return built if self._copying else iter(list(built))
@@ -208,15 +208,7 @@ def _cells(
 
 
 class Batches:
-    """The batches of a stream in order; threads load rounds and build batches ahead.
-
-    Args:
-        reading: which lane reads which row.
-        sources: all sets.
-        assembly: settings of the batches.
-        loaders: threads that load; None: load and build in the calling thread.
-        prefetch: rounds to load ahead.
-    """
+    """The batches of a stream in order; threads load rounds and build batches ahead."""
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def _count_references_to_unused() -> int:
+def _count_references() -> int:
     for array in [np.empty(0)]:
         return sys.getrefcount(array)
     raise AssertionError("unreachable")
 
 
-_UNUSED: Final = _count_references_to_unused()
+_UNUSED: Final = _count_references()
 
 
 class BufferPool:
@@ -24,9 +24,6 @@ class BufferPool:
 
     An array is free again when no view and no tensor refers to it, so no array in use is overwritten. If all are in
     use, a new array replaces the oldest.
-
-    Args:
-        limit: arrays of one shape and type to keep.
 
     Example: after `a = pool.take((2,), int64); del a` the next `take` of that shape gives the same memory.
     """

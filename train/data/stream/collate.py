@@ -21,11 +21,11 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
 from clozeline.train.data.stream.labels import (
+    build_decoder_rows,
     build_label_weights,
-    build_masked_rows,
+    build_labels,
     build_next_token_labels,
     build_permutation_labels,
-    build_stored_labels,
     build_tag_labels,
     build_target_rows,
 )
@@ -128,8 +128,8 @@ class Collate:
         # the rules for positions and labels
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
-        predicted = architecture == "decoder" or "attention" in have
-        self._next_tokens = predicted and have.isdisjoint({"label_positions", "tags"})
+        causal = architecture == "decoder" or "attention" in have
+        self._next_tokens = causal and have.isdisjoint({"label_positions", "tags"})
         """Causal labels: every token but the first, predicted at the position before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
@@ -205,11 +205,8 @@ class Collate:
                 set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
             )
         # number the objectives in order of appearance
-        keys = [
-            repr((manifest.objective.name, manifest.objective.label, manifest.objective.options))
-            for manifest in manifests
-            if manifest.objective
-        ]
+        objectives = [manifest.objective for manifest in manifests if manifest.objective]
+        keys = [repr((objective.name, objective.label, objective.options)) for objective in objectives]
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._bare = False
@@ -235,9 +232,9 @@ class Collate:
     @property
     def _kind(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
-        targets = self.architecture == "encoder_decoder" and "target_ids" in self.columns
-        extra = "target_ids" if targets else "choices" if "choice_starts" in self.columns else None
-        return f"{padded} with {extra}" if extra else padded
+        if self.architecture == "encoder_decoder" and "target_ids" in self.columns:
+            return f"{padded} with target_ids"
+        return f"{padded} with choices" if "choice_starts" in self.columns else padded
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -363,13 +360,13 @@ class Collate:
             begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
             if "target_ids" in columns:
                 return build_target_rows(columns, tensors, begin, self._pad, self._restart)
-            return build_masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
+            return build_decoder_rows(columns, tensors, lengths, begin, self._pad, self._mask)
         prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
             if "tags" in columns:
                 return build_tag_labels(columns, ids.shape[1])
             if "label_positions" in columns:
-                return build_stored_labels(columns, ids.shape[1], self._previous)
+                return build_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
                 return build_permutation_labels(columns, ids)
             return build_next_token_labels(ids, lengths, prefix, starts) if self._next_tokens else {}
@@ -380,7 +377,7 @@ class Collate:
         parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
-            parts.append(build_stored_labels(columns, ids.shape[1], previous))
+            parts.append(build_labels(columns, ids.shape[1], previous))
         if "tags" in columns:
             parts.append(build_tag_labels(columns, ids.shape[1]))
         rank = {}

@@ -22,7 +22,7 @@ from clozeline.train.data.stream.row_buffer import Column
 _STARTS: Final = "target_document_starts"
 
 
-def build_stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+def build_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
     """Return the stored labels; rows with `previous` predict them one position earlier.
 
     Raises:
@@ -39,7 +39,7 @@ def build_stored_labels(columns: Mapping[str, Column], width: int, previous: boo
 
 def build_tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
     """Return the word tags, each at the first token of its word."""
-    return build_stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
+    return build_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
 def build_permutation_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
@@ -168,7 +168,7 @@ def _align_with_source(
     return shifted
 
 
-def build_masked_rows(
+def build_decoder_rows(
     columns: Mapping[str, Column],
     tensors: Mapping[str, Tensor],
     lengths: Int64,
@@ -183,7 +183,7 @@ def build_masked_rows(
     # write each label one column to the right, unless that leaves its row
     rows, width = tensors["input_ids"].shape
     inputs = np.full((rows, width), mask, np.int64)
-    labels = build_stored_labels(columns, width)
+    labels = build_labels(columns, width)
     index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
     inside = index % width + 1 < np.repeat(lengths, width)[index]
     inputs.reshape(-1)[index[inside] + 1] = ids[inside]

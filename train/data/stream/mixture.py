@@ -140,7 +140,7 @@ class Stretch:
 
     @cached_property
     def uniform(self) -> bool:
-        """Whether all lanes read the same lane row at a position: one source that was never in a mixture."""
+        """True if all lanes read the same lane row at a position: one source that was never in a mixture."""
         return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
 
     def index_of(self, key: Key) -> int | None:
@@ -269,6 +269,7 @@ def _find_stop(
 ) -> int | None:
     """Return the lane row at which phase `number` ends; it starts at `start` samples, `read` samples are consumed."""
     until = phases[number].until_samples
+    # only the last phase is endless
     if until is None:
         if number + 1 < len(phases):
             raise ConfigurationError(f"phases: only the last may be endless, phase {number} has no until_samples")
@@ -279,6 +280,7 @@ def _find_stop(
         raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")
     if until <= read:
         return until // lanes
+    # a phase that is not over must end with a global batch, and with a full row of the lanes
     begin = max(start, read)
     for size, first, what in ((global_batch, begin, "its global batch"), (lanes, 0, "the lanes")):
         if (until - first) % size:

@@ -93,6 +93,7 @@ def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
         if as_url(shards.path) is None:
             raise
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
+    # the grouping of the set must be the one that the objective reads
     objective = entry.build(vocabulary)
     expected = objective.grouping.entry()
     grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}

@@ -59,7 +59,7 @@ class LogicalBlocks:
             start = min(end, stop)
         return pieces
 
-    def to_stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def locate(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the stored block of each row of a logical block, and its index in it."""
         pieces = self.pieces(block)
         if len(pieces) == 1:
@@ -126,7 +126,7 @@ class BlockOrder:
             raise ConfigurationError(f"shard set '{name}' has no rows to stream")
         if lanes < 1:
             raise ConfigurationError(f"lanes must be at least 1, got {lanes}")
-        self._place = (seed, name, rows, block_rows, lanes)
+        self._identity = (seed, name, rows, block_rows, lanes)
         self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
         self.blocks, self.rest = divmod(rows, block_rows)
         self.rounds, remaining = divmod(self.blocks, lanes)
@@ -139,7 +139,7 @@ class BlockOrder:
 
     def key(self, purpose: str, epoch: int, block: int = 0) -> int:
         """Return the 64-bit key of a choice."""
-        return hash64(*self._place, purpose, epoch, block)
+        return hash64(*self._identity, purpose, epoch, block)
 
     def block(self, epoch: int, index: int) -> int:
         """Return the logical block at an index of the epoch's block order; the rest is always last."""

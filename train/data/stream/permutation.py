@@ -27,10 +27,6 @@ class FeistelPermutation:
     Alternating modular rounds on (x // b, x % b) with a * b >= n, walked again while the image is n or more; a * b is
     below n + sqrt(n) + 1, so that is rare (arXiv 2106.06161 uses the same walking for shuffles on GPUs).
 
-    Args:
-        n: number of elements, at least 1.
-        key: 64 random bits.
-
     Example: `sorted(FeistelPermutation(5, 7)(x) for x in range(5)) == [0, 1, 2, 3, 4]`.
     """
 

@@ -91,7 +91,7 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     ]
 
 
-def to_keyed_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
+def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
     """Return the phases as states store them: keys instead of sets, counts per period instead of weights."""
     keyed: list[Phase[Key]] = []
     for phase in phases:
@@ -181,5 +181,5 @@ def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
             corruption_of(entries, shards) if entries and shards.manifest.kind == "samples" else None for shards in sets
         )
         phases.append(phase_of(sets, phase.weights, phase.until_samples, batch, corruptions))
-    Timeline(to_keyed_phases(phases), data.lane_count, data.global_batch)
+    Timeline(key_phases(phases), data.lane_count, data.global_batch)
     return tuple(phases)

@@ -92,6 +92,7 @@ class Prefetcher:
     def _wait_for_rows(self, round_: Round) -> RowBuffer:
         """Start loading the rounds ahead, then wait for the rows of this one."""
         item = self._begin_loading(round_)
+        # start the rounds ahead
         following = round_
         for _ in range(self._ahead):
             after = following.start + following.length
@@ -99,6 +100,7 @@ class Prefetcher:
                 break
             following = self._round(after)
             self._begin_loading(following)
+        # wait for this one
         if not item.finished:
             try:
                 done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # report an error even while another read hangs
@@ -120,7 +122,7 @@ class Prefetcher:
             for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
                 orders = self.source.order.row_orders(round_.epoch, [load.block for load in group])
                 for load, order in zip(group, orders, strict=True):
-                    rows = order[load.rows].copy()  # a view would keep the orders of the whole group
+                    rows = order[load.rows].copy()  # a view would keep the orders of the group alive
                     task = (load, rows, item.row_buffer)
                     if self._loaders is None:
                         self._run(*task)

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, set_labels, to_keyed_phases
+from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, key_phases, set_labels
 
 Int64 = NDArray[np.int64]
 
@@ -40,12 +40,6 @@ class Visit(NamedTuple):
 class ReadingOrder:
     """The order in which a stream reads the rows of its sets.
 
-    Args:
-        phases: of the data.
-        seed: of the order.
-        lanes: number of lanes.
-        global_batch: rows of a step where a phase has no own size.
-
     Raises:
         ConfigurationError: the phases contradict each other, or a set is empty.
     """
@@ -55,7 +49,7 @@ class ReadingOrder:
         self.keys, self.inputs = list(inputs), list(inputs.values())
         self.lanes, self.global_batch = lanes, global_batch
         self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
-        self.phases = to_keyed_phases(phases)
+        self.phases = key_phases(phases)
         """Phases as states store them."""
         self.timeline = Timeline(self.phases, lanes, global_batch)
 
@@ -163,7 +157,7 @@ class ReadingOrder:
         if found_at is None:
             return Visit(source, lane, position, lane_row // order.lane_rows, None)
         epoch, logical, row = found_at
-        blocks, rows = self.blocks[source].to_stored(logical, np.array([row]))
+        blocks, rows = self.blocks[source].locate(logical, np.array([row]))
         return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
@@ -176,7 +170,7 @@ class ReadingOrder:
             here = remaining & (rows < round_.start + round_.length)
             table = np.full((self.lanes * round_.length, 3), -1, np.int64)
             for load in order.loads(round_, 0, self.lanes):
-                stored, row = blocks.to_stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
+                stored, row = blocks.locate(load.block, order.row_order(load.epoch, load.block)[load.rows])
                 table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
             origin[here] = table[lane[here] * round_.length + rows[here] - round_.start]
             remaining &= ~here

@@ -62,14 +62,7 @@ class Padded:
 
 
 class RowBuffer:
-    """Slots of one round: `lanes` x `length`, lane by lane. A slot without a row is a filler row.
-
-    Args:
-        lanes: lanes of the rank.
-        length: positions of the round.
-        columns: list columns to keep.
-        pool: memory for matrices.
-    """
+    """Slots of one round: `lanes` x `length`, lane by lane. A slot without a row is a filler row."""
 
     def __init__(self, lanes: int, length: int, columns: Sequence[str], pool: BufferPool) -> None:
         self.lanes, self.length = lanes, length
@@ -110,7 +103,7 @@ class RowBuffer:
             # a matrix if the rows are about equally long and fit the column; else keep views of the lists
             ragged = columns[name]
             equal = ragged.width
-            width = equal or _choose_padded_width(ragged)
+            width = equal or _choose_width(ragged)
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
@@ -201,7 +194,7 @@ def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
     return gather(matrix.reshape(-1), np.arange(len(matrix)) * width, lengths)
 
 
-def _choose_padded_width(ragged: Ragged) -> int | None:
+def _choose_width(ragged: Ragged) -> int | None:
     lengths = ragged.lengths
     if not len(lengths):
         return None

@@ -78,8 +78,8 @@ class BatchRows:
     origin: Int64
 
     @property
-    def is_strided(self) -> bool:
-        """Whether all columns are views of a round, so that only copies remain."""
+    def is_view(self) -> bool:
+        """True if all columns are views of a round, so that only copies remain."""
         return all(isinstance(column, _RoundView) for column in self.columns.values())
 
     def width(self, name: str) -> int | None:

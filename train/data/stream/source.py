@@ -83,17 +83,11 @@ class Source:
         """Return the origin of rows of a logical block: source, stored block and row, shape [n, 3]."""
         origin = np.empty((len(order), 3), np.int64)
         origin[:, 0] = self.number
-        origin[:, 1], origin[:, 2] = self.blocks.to_stored(block, order)
+        origin[:, 1], origin[:, 2] = self.blocks.locate(block, order)
         return origin
 
     def fill(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
-        """Read a logical block and copy the rank's rows to the row buffer.
-
-        Args:
-            load: the block, and the slots of its rows.
-            order: row of the block for each slot.
-            row_buffer: the buffer to fill.
-        """
+        """Read a logical block and copy the rank's rows to the row buffer."""
         # read the stored pieces; None for a skipped one, whose rows stay filler
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
@@ -132,6 +126,7 @@ class Source:
         """Return the rows of a piece, possibly views of `buffer`; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
+        # try again a few times: a network file system may recover
         columns = self.columns if self.transform is None else None
         for attempt in range(_REREADS + 1):
             try:

@@ -94,7 +94,7 @@ class Stream:
         # the order of all rows, and the collation rules
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
-        """Which lane reads which row when."""
+        """Order in which lanes read rows."""
         sets = self.reading.sets
         if collate is None:
             collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
@@ -186,13 +186,15 @@ class Stream:
             StateMismatch: a key differs or is absent.
             ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a global batch.
         """
+        # compare the keys
         for field, value in self.state_dict().items():
             if field not in state:
                 raise StateMismatch(field, None, value)
             if field not in ("samples", "data") and field not in allow_changed and state[field] != value:
                 raise StateMismatch(field, state[field], value)
         if not isinstance(state["samples"], int):
-            raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
+            raise ConfigurationError(f"stream state: samples: expected an integer, got {state['samples']!r}")
+        # continue the phases at the position
         samples = self._lane_row(state["samples"]) * self.lanes
         reading = self.reading.continue_from(read_phases(state["data"]), samples)
         if "data" not in allow_changed and plain_phases(reading.phases) != state["data"]:

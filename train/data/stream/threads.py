@@ -20,12 +20,7 @@ _CLOSING_S: Final = 0.8
 
 
 class LoaderThreads:
-    """A fixed pool of daemon threads, which never delays the end of the interpreter.
-
-    Args:
-        count: number of threads, at least 1.
-        name: prefix of their names.
-    """
+    """A fixed pool of daemon threads, which never delays the end of the interpreter."""
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()

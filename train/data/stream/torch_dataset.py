@@ -17,9 +17,6 @@ class StreamDataset(IterableDataset[dict[str, Tensor]]):
 
     A stream loads in its own threads and splits rows over ranks: use `DataLoader(StreamDataset(stream),
     batch_size=None)` without workers, sampler or collation, or iterate directly.
-
-    Args:
-        stream: the rank's stream; the caller closes it.
     """
 
     def __init__(self, stream: Stream) -> None:

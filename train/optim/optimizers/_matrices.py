@@ -42,8 +42,8 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
     # compute own matrices
     shapes, results = layout.shapes(flat), {}
     for name, parts in slices.items():
-        whole = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
-        results[name] = function(whole.view(shapes[name])).reshape(-1)
+        matrix = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
+        results[name] = function(matrix.view(shapes[name])).reshape(-1)
     # put back own slices, and send the others to their ranks
     mapped = torch.zeros_like(values)
     for s in by_rank[me]:
@@ -76,8 +76,8 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
     return owner
 
 
-def _slice(whole: Tensor, segment: Segment) -> Tensor:
-    return whole.narrow(0, segment.start, segment.count)
+def _slice(matrix: Tensor, segment: Segment) -> Tensor:
+    return matrix.narrow(0, segment.start, segment.count)
 
 
 def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:

@@ -46,7 +46,7 @@ class OptimizerBuilder(ABC):
     """Builds a torch optimizer."""
 
     statistics: ClassVar[Literal["element", "parameter", "matrix"]]
-    """What the update of an element depends on: its own history, sums over its parameter, or the matrix."""
+    """Scope of the update of an element: its own history, sums over its parameter, or the matrix."""
     states: ClassVar[int]
     """fp32 numbers of state per element, for the memory estimate."""
     matrices_apart: ClassVar[bool] = False

@@ -110,6 +110,7 @@ class _Adafactor(WholeParameterOptimizer):
         lengths = {name: [prod(shape[:-1]), prod(shape[:-2]) * shape[-1]] for name, shape in shapes.items()}
         sums = torch.zeros(sum(map(sum, lengths.values())), dtype=torch.float64, device=flat.device)
         parts = dict(zip(lengths, torch.split(sums, [sum(two) for two in lengths.values()]), strict=True))
+        # add the squares of this rank's slices
         for s in self.layout.own(flat):
             rows, columns = torch.split(parts[s.name], lengths[s.name])
             band = _Band.of(s)
@@ -120,6 +121,7 @@ class _Adafactor(WholeParameterOptimizer):
                 by_matrix[0] += squares.sum(0, dtype=torch.float64)
             else:
                 by_matrix.index_add_(0, band.matrix_of_row.to(flat.device), squares.double())
+        # sum over ranks, then update the moving moments
         self.layout.total(sums)
         for name, shape in shapes.items():
             rows, columns = torch.split(parts[name], lengths[name])

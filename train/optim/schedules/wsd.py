@@ -16,7 +16,7 @@ class Wsd(Schedule):
     """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
 
     With `steps` 10, `decay` 0.4, shape `sqrt`, `final` 0: steps 1..6 give 1, steps 7..10 give 0.5, 0.293, 0.134, 0.
-    With `decay` 1 the whole rest falls: the schedule "1 - sqrt".
+    With `decay` 1 the rate falls right after the warm-up: the schedule "1 - sqrt".
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -18,11 +18,6 @@ ANCHOR_STATES: Final = ("anchor", "strength")
 def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[str]) -> None:
     """Compute the anchors of all trainable parameters once, for a dry run.
 
-    Args:
-        regularizer: of the run.
-        model: with the weights that the run begins with.
-        fresh: parameters that are new in this run.
-
     Raises:
         ClozelineError: the regularizer's file is missing, damaged, or of another model.
     """

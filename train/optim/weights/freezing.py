@@ -42,13 +42,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 
 def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
-    """Return the parameter names that a pattern matches in full.
-
-    Args:
-        key: of the configuration, for messages.
-        pattern: `body`, `embeddings`, or a regular expression.
-        names: of all parameters.
-    """
+    """Return the parameter names that a pattern matches in full."""
     try:
         expression = re.compile(_NAMED.get(pattern, pattern))
     except re.error as error:
@@ -58,8 +52,8 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
         return fits
     near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
     raise ConfigurationError(
-        f"{key}: {pattern!r} fits no parameter: expected {', '.join(_NAMED)}, or a regular expression for whole names "
-        f"such as {', '.join(near)}"
+        f"{key}: {pattern!r} matches no parameter: expected {', '.join(_NAMED)}, or a regular expression for full "
+        f"names such as {', '.join(near)}"
     )
 
 

@@ -32,12 +32,14 @@ def parameter_groups(
     Raises:
         ConfigurationError: a parameter is a scalar, which looks like a scalar optimizer state.
     """
+    # empty groups in a fixed order
     depths = depths_below_heads(model)
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
         for kind, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
             groups[depth, kind] = {"name": kind + ending, "weight_decay": decay, "depth": depth, "params": []}
+    # assign each trainable parameter
     tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
     for name, parameter in model.named_parameters():
         dimensions = len(full_shape(parameter))

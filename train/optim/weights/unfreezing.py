@@ -19,13 +19,7 @@ class Unfreezing:
     """Freezes groups by depth, as a function of the step alone."""
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, every: int) -> None:
-        """Hook into gradients and optimizer steps.
-
-        Args:
-            model: the model.
-            optimizer: with groups by depth below the heads.
-            every: steps after which the next depth is unfrozen.
-        """
+        """Hook into gradients and optimizer steps."""
         self.every = every
         self.depths = sorted({group["depth"] for group in optimizer.param_groups})
         """Depths in the order of unfreezing."""

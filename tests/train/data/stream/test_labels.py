@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.labels import build_label_weights, build_next_token_labels, build_stored_labels
+from clozeline.train.data.stream.labels import build_label_weights, build_labels, build_next_token_labels
 from clozeline.train.data.stream.padding import pad_rows
 
 FEW = settings(max_examples=40)
@@ -65,7 +65,7 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
     }
     earlier = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places)))
     for previous, shift in ((False, [0] * 9), (True, [1] * 9), (np.array(earlier), earlier)):
-        labels = build_stored_labels(columns, 10, previous)
+        labels = build_labels(columns, 10, previous)
         assert labels["label_index"].tolist() == [
             10 * row + place - shift[row] for row, one in enumerate(positions) for place in one
         ]
@@ -74,9 +74,9 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
 
 def test_a_label_at_the_first_place_cannot_be_predicted_from_before() -> None:
     columns = {name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")}
-    build_stored_labels(columns, 10, np.array([1, 0]))
+    build_labels(columns, 10, np.array([1, 0]))
     with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
-        build_stored_labels(columns, 10, np.array([0, 1]))
+        build_labels(columns, 10, np.array([0, 1]))
 
 
 @FEW

@@ -13,7 +13,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input, phase_of, to_keyed_phases
+from clozeline.train.data.stream.phases import Input, key_phases, phase_of
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import open_stream as open_toy
 from tests.train.data.stream.streams import rows_of
@@ -131,8 +131,8 @@ def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
 
 def test_weights_that_draw_alike_are_the_same_data(sets: list[ShardSet]) -> None:
     pair = (sets[0], sets[1])
-    (alike,) = {tuple(to_keyed_phases([phase_of(pair, weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
-    assert alike != tuple(to_keyed_phases([phase_of(pair, (1.0, 2.0))]))
+    (alike,) = {tuple(key_phases([phase_of(pair, weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
+    assert alike != tuple(key_phases([phase_of(pair, (1.0, 2.0))]))
 
 
 def test_sets_that_do_not_go_together(sets: list[ShardSet], tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_order_equals_the_slow_one(
                 continue
             assert cell is not None
             logical, row = cell
-            block, stored = blocks.to_stored(logical, np.array([row]))
+            block, stored = blocks.locate(logical, np.array([row]))
             assert (epoch, int(block[0]), int(stored[0])) == expected
             assert order.where(*blocks.to_logical(*expected[1:]), epoch) == (lane, position)
 
@@ -114,7 +114,7 @@ def test_logical_blocks_tile_the_stored_ones(block_rows: int, shards: list[int])
     expected = full + tails
     for logical in range(-(-len(expected) // block_rows)):
         rows = np.arange(min(block_rows, len(expected) - logical * block_rows))
-        where = list(zip(*(part.tolist() for part in blocks.to_stored(logical, rows)), strict=True))
+        where = list(zip(*(part.tolist() for part in blocks.locate(logical, rows)), strict=True))
         assert where == expected[logical * block_rows : (logical + 1) * block_rows]
         assert [blocks.to_logical(*place) for place in where] == [(logical, r) for r in range(len(where))]
 

@@ -18,10 +18,10 @@ from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import (
     Input,
     continue_phases,
+    key_phases,
     phase_of,
     plain_phases,
     read_phases,
-    to_keyed_phases,
 )
 from tests.shard_sets import objective, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
@@ -180,7 +180,7 @@ def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
 
 
 def test_plans_go_through_json(sets: list[ShardSet]) -> None:
-    plans = to_keyed_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
+    plans = key_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
     assert read_phases(plain_phases(plans)) == plans
     with pytest.raises(ConfigurationError, match="expected the phases of a stream"):
         read_phases("0123abcd")

@@ -25,7 +25,7 @@ def test_any_part_of_a_batch_is_copied_out_of_a_round() -> None:
     """Micro-batches of whole lanes, of a part of a lane, and across lanes; never two global batches at once."""
     portion = together([Segment(placed([2, 2, 2, 2], BufferPool(2)), 0, 3)])
     rows = lists(portion, 12)
-    assert portion.is_strided
+    assert portion.is_view
     for start in range(12):
         for stop in range(start + 1, 13):
             column = portion.micro_batch(start, stop)[0]["x"]

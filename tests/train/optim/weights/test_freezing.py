@@ -61,8 +61,8 @@ def test_modules_that_only_compute() -> None:
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        (("bodies",), r"freeze: 'bodies' fits no parameter: expected body, embeddings, or a regular expression"),
-        (("family",), "fits no parameter"),
+        (("bodies",), r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular expression"),
+        (("family",), "matches no parameter"),
         (("(",), r"freeze: '\(' is no regular expression"),
         (("body", r"heads\..*"), "leaves nothing to train"),
     ],
