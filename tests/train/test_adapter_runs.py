@@ -176,7 +176,7 @@ def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_ran
     words = adapted(base, "long", "prompt", "model.adapter.length=4", "steps=1")
     ((code, said),) = one_rank.run(start, base / "train.yaml", words)
     assert code == 64
-    assert "the model has 12 places beside the 4 of its adapter; set it to 19" in said
+    assert "the model has 12 positions in addition to the 4 of its adapter; set it to 19" in said
 
 
 def steps_of(world: World, stage: int, adapter: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:

@@ -90,7 +90,7 @@ def test_samples_that_become_too_long_are_refused_before_a_step(tmp_path: Path) 
     plain = plain_config(model__position={"kind": "learned", "maximum": 15}, output=str(tmp_path / "run"))
     plain["data"] = {key: value for key, value in plain["data"].items() if key != "shards"} | data
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="up to 16 tokens, the model has 15 places; set it to 16"):
+    with pytest.raises(ConfigurationError, match="up to 16 tokens, the model has 15 positions; set it to 16"):
         dry_run(load_config(TrainConfig, tmp_path / "run.yaml", []))
 
 

@@ -281,7 +281,7 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
         (["resume=must"], "holds no valid checkpoint"),
         (["model.heads={lm: 1.0}"], "model.heads: lm cannot be trained on"),
         (["model.family=decoder", "model.heads={lm: 1.0}"], "is for the architecture encoder"),
-        (["model.position.maximum=12"], "have up to 15 tokens, the model has 12 places"),
+        (["model.position.maximum=12"], "have up to 15 tokens, the model has 12 positions"),
         (["data.shards=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
         (["data.heldout=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
         (["data.lanes=1"], "1 lanes cannot be shared by 2 ranks"),

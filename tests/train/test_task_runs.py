@@ -127,7 +127,7 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
         (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
         (["model.family=decoder"], "is for the architecture encoder"),
-        (["model.position.maximum=3"], "tokens, the model has 3 places"),
+        (["model.position.maximum=3"], "tokens, the model has 3 positions"),
         (["model.adapter={name: lora, targets: [querry]}"], "'querry' matches no module of the family"),
         (["model.adapter={name: lora, targets: [norm]}"], "expected linear maps"),
         (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),

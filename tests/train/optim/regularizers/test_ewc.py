@@ -31,7 +31,7 @@ def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Pat
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"is no file; `python tools/fisher\.py RUN output="):
+    with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
         anchor(tmp_path / "none")
     (tmp_path / "damaged").write_bytes(b"no tensors")
     with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):

@@ -137,5 +137,5 @@ def test_strengths_are_fisher_information_of_the_file(one_rank: RankPool, tmp_pa
 def test_a_regularizer_needs_something_to_keep() -> None:
     with pytest.raises(ConfigurationError, match=r"needs model\.init_from"):
         tiny(regularizer="l2_sp")
-    with pytest.raises(ConfigurationError, match="weight_decay: expected 0 beside the regularizer l2_sp"):
+    with pytest.raises(ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"):
         kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)

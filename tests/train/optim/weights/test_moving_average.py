@@ -171,7 +171,7 @@ def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path)
 
 
 def test_an_optimizer_that_averages_needs_no_second_average() -> None:
-    with pytest.raises(ConfigurationError, match="average: nt_asgd keeps an average of its own: remove the key"):
+    with pytest.raises(ConfigurationError, match="average: nt_asgd keeps its own average: remove the key"):
         tiny(optimizer={"name": "nt_asgd"}, evaluate__every=2, average={})
     for decay in (0.0, 1.0):
         with pytest.raises(ConfigurationError, match=r"average\.decay"):
