@@ -89,7 +89,7 @@ def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path
     words = ["optimizer={name: nt_asgd}"]
     assert len(open_datasets(load_config(TrainConfig, config, words)).heldout) == 1
     (tmp_path / "sets" / "heldout" / "manifest.json").unlink()
-    with pytest.raises(ConfigurationError, match=r"data\.heldout: nt_asgd follows the held-out loss, and there is no "):
+    with pytest.raises(ConfigurationError, match=r"data\.heldout: nt_asgd follows the held-out loss, and no"):
         open_datasets(load_config(TrainConfig, config, words))
 
 
