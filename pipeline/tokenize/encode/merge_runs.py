@@ -222,23 +222,17 @@ class TokenManifest(Pass[EncodeCounts]):
             training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
             require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
         manifest = _writer(vocabulary, codes, self.shards).write_manifest(
-            output,
-            name=self.corpus,
-            kind="tokens",
-            seed=self.seed,
+            output, name=self.corpus, kind="tokens", seed=self.seed,
             tokenizer={
                 "name": (self.tokenizer / NAME_FILE).read_text(encoding="utf-8").strip(),
-                "fingerprint": vocabulary.fingerprint,
-                "vocab_size": vocabulary.size,
-                "special_ids": vocabulary.specials,
-                "sentinels": list(vocabulary.sentinels),
+                "fingerprint": vocabulary.fingerprint, "vocab_size": vocabulary.size,
+                "special_ids": vocabulary.specials, "sentinels": list(vocabulary.sentinels),
             },
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
-            languages=codes["languages"],
-            source_groups=codes["source_groups"],
+            languages=codes["languages"], source_groups=codes["source_groups"],
             parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
             config=dict(self.config),
-        )
+        )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
         return {}

@@ -155,23 +155,15 @@ def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes
         model_writer=model,
         model_type=model_type,
         vocab_size=size,
-        normalization_rule_name="identity",
-        remove_extra_whitespaces=False,
-        add_dummy_prefix=False,
-        byte_fallback=True,
+        # lossless settings
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False, byte_fallback=True,
         character_coverage=options.character_coverage,
         max_sentence_length=4 * TRAINING_CUT,
         num_threads=getattr(options, "num_threads", 1),
         user_defined_symbols=["\n"],
         control_symbols=controls[:3] + controls[6:],
-        pad_id=0,
-        pad_piece=pad,
-        bos_id=4,
-        bos_piece=begin,
-        eos_id=5,
-        eos_piece=end,
-        unk_id=6,
-        unk_piece=unknown,
+        # ids of the special pieces, in the order of `special_pieces`
+        pad_id=0, pad_piece=pad, bos_id=4, bos_piece=begin, eos_id=5, eos_piece=end, unk_id=6, unk_piece=unknown,
         minloglevel=2,
-    )
+    )  # fmt: skip
     return model.getvalue()
