@@ -205,6 +205,7 @@ def build_model(
             f"vocabulary of {vocab_size} ids: expected every special id below it, got {outside}; "
             "the tokenizer and the shards do not belong together"
         )
+    # build, initialize, then let adapters start from the initialized weights
     with placement.building():
         model = Model(config, vocab_size)
     seed = torch.initial_seed() if seed is None else seed

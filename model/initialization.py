@@ -113,6 +113,7 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
             ]
         elif isinstance(module, T5Bias):
             weights.append((module.table.weight, config.dim**-0.5))
+    # everything else: by its fan-in, unless attention has set it above
     deviations = {id(weight): deviation for weight, deviation in weights}
     for module in model.modules():
         if isinstance(module, nn.Linear):

@@ -21,7 +21,7 @@ import yaml
 from clozeline.__main__ import commands as commands_of_clozeline
 from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
-from clozeline.model.checkpoints._selection import map_of_type
+from clozeline.model.checkpoints._conversion.type_selection import map_of_type
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find, names

@@ -1,7 +1,7 @@
 """Import and export of published checkpoints. One file for each model type of config.json."""
 
-from clozeline.model.checkpoints._adapter_export import AdapterExport, export_adapter
-from clozeline.model.checkpoints._checkpoint import (
+from clozeline.model.checkpoints._conversion.adapter_export import AdapterExport, export_adapter
+from clozeline.model.checkpoints._conversion.checkpoint import (
     MODEL,
     UNREAD,
     WEIGHTS,
@@ -9,13 +9,17 @@ from clozeline.model.checkpoints._checkpoint import (
     build_checkpoint,
     read_checkpoint,
 )
-from clozeline.model.checkpoints._comparison import computation, differences
-from clozeline.model.checkpoints._conversion import parameter_shapes
-from clozeline.model.checkpoints._export import Export, export_checkpoint
-from clozeline.model.checkpoints._import_record import IMPORT_RECORD, IMPORT_RECORD_FORMAT, find_imported_tokenizer
-from clozeline.model.checkpoints._key_map import KeyMap, Slice
-from clozeline.model.checkpoints._parts import split, with_heads
-from clozeline.model.checkpoints._selection import map_for, map_of_type
+from clozeline.model.checkpoints._conversion.config_comparison import computation, differences
+from clozeline.model.checkpoints._conversion.export import Export, export_checkpoint
+from clozeline.model.checkpoints._conversion.import_record import (
+    IMPORT_RECORD,
+    IMPORT_RECORD_FORMAT,
+    find_imported_tokenizer,
+)
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
+from clozeline.model.checkpoints._conversion.split import split, with_heads
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
+from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_type
 
 __all__ = [
     "IMPORT_RECORD",

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._key_map import HeadedClass, Target, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Target, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._key_map import KeyMap, Reshaped, layer_names
-from clozeline.model.checkpoints._origins import Origin
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names
+from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._causal import causal_map
-from clozeline.model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.causal_class import causal_map
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
 DROPOUT: Final = "classifier_dropout"

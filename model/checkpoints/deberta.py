@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import Slice, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import Slice, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import layer_names
+from clozeline.model.checkpoints._conversion.key_map import layer_names
 from clozeline.model.checkpoints.deberta import Deberta
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig

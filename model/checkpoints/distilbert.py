@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._key_map import KeyMap, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import FIXED
 
 _SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)

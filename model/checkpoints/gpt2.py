@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._key_map import KeyMap, Slice, layer_names, slice_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, slice_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 

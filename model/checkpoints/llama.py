@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._key_map import KeyMap, layer_names
-from clozeline.model.checkpoints._origins import Origin
-from clozeline.model.checkpoints._rotation import read_rotation, write_rotation
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import DROPOUT
 from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig

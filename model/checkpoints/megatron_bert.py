@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._key_map import HeadedClass
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import HeadedClass, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import (
     ACTIVATIONS,
     DEFAULTS,

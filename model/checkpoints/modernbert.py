@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import KeyMap, layer_names, slice_names
-from clozeline.model.checkpoints._rotation import single_value
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names
+from clozeline.model.checkpoints._conversion.rope_keys import single_value
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
 from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, qkv_names
 
 

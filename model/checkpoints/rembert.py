@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig
 

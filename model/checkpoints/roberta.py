@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._origins import Origin
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import (
     DEFAULTS,
     DROPOUT,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bart import ANSWER, CLASSES
 from clozeline.model.checkpoints.bert import DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._config_keys import refuse_other_values
-from clozeline.model.checkpoints._key_map import KeyMap
-from clozeline.model.checkpoints._tasks import Task, label_keys, label_names
+from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._config_keys import refuse_other_values
-from clozeline.model.checkpoints._key_map import KeyMap, Reshaped, layer_names
-from clozeline.model.checkpoints._tasks import Task
+from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names
+from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -43,6 +43,7 @@ def add_host_shapes(
             equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
             shaped[name] = positions[:1] if equal_rows else positions
             _check_positions(shaped[name], limit)
+    # rows without padding
     lengths = tensors.get("lengths")
     if lengths is not None and lengths.device.type == "cpu" and bool((lengths >= tensors["input_ids"].shape[1]).all()):
         shaped["lengths"] = torch.tensor(tensors["input_ids"].shape[1])
@@ -52,22 +53,23 @@ def add_host_shapes(
             del shaped["left_padding"]
         else:
             _check_left_padding(left, tensors)
+    # the length of the longest packed document, as a shape
     longest = tensors.get("max_seqlen")
     if longest is not None and longest.device.type == "cpu" and longest.ndim == 0:
         shaped["max_seqlen"] = torch.empty(int(longest), 0)
     if "rank" in tensors and tensors["rank"].device.type == "cpu":
-        shaped["predicted_positions"] = find_predicted_positions(tensors["rank"])
+        shaped["predicted_positions"] = prediction_positions(tensors["rank"])
     return shaped
 
 
-def find_predicted_positions(rank: Tensor) -> Tensor:
+def prediction_positions(rank: Tensor) -> Tensor:
     """Return the positions of each row in the order of prediction, [B, most of a row], padded with zeros.
 
     Args:
         rank: [B, T], 0 for context, r for the position that is predicted as the r-th.
 
     Example:
-        >>> find_predicted_positions(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
+        >>> prediction_positions(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
         [[2, 1], [2, 0]]
     """
     most = max(1, int(rank.max()))

@@ -53,12 +53,12 @@ def _non_default_keys(config: RecurrentOptions) -> Iterator[str]:
     inherited = {field.name for field in dataclasses.fields(ModelConfig)}
     for field in dataclasses.fields(config):
         if field.name in inherited and field.default is not dataclasses.MISSING:
-            yield from _changed_keys(getattr(config, field.name), field.default, field.name)
+            yield from _diff_keys(getattr(config, field.name), field.default, field.name)
 
 
-def _changed_keys(value: Any, default: Any, name: str) -> Iterator[str]:
+def _diff_keys(value: Any, default: Any, name: str) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
         for part in dataclasses.fields(value):
-            yield from _changed_keys(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
+            yield from _diff_keys(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
     elif value != default:
         yield name

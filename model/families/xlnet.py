@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compilation.host_shapes import find_predicted_positions
+from clozeline.model.compilation.host_shapes import prediction_positions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.flops import layer_flops
@@ -107,7 +107,7 @@ def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         rank = torch.zeros_like(tensors["input_ids"], dtype=torch.int64)
         return rank, rank[:, :1]
     rank = tensors["rank"]
-    return rank, tensors["predicted_positions"] if "predicted_positions" in tensors else find_predicted_positions(rank)
+    return rank, tensors["predicted_positions"] if "predicted_positions" in tensors else prediction_positions(rank)
 
 
 def _refuse_unread(config: ModelConfig) -> None:

@@ -95,6 +95,7 @@ class _Beams:
             elif stop is None and len(survivors) < width:
                 survivors.append(replace(row, ids=ids, score=score))
                 parents.append(parent)
+        # fill up with copies of the best row that have the sum -inf
         self.done = not survivors or self._is_done(survivors[0])
         spare = width - len(survivors)
         if not self.done:

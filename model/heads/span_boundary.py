@@ -60,6 +60,7 @@ class SpanBoundary(LabelHead):
         return self._scores(left, right, positions.new_zeros(hidden.shape[:2]))
 
     def _scores(self, left: Tensor, right: Tensor, offset: Tensor) -> Tensor:
+        # [N, 3 dim]: both neighbors of the span, and the offset in it
         x = torch.cat((left, right, self.offsets(offset).to(left.dtype)), dim=-1)
         x = self.inner_norm(self.act(self.inner(x)))
         return self.projection(self.outer_norm(self.act(self.outer(x))))

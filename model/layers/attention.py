@@ -49,6 +49,7 @@ class Attention(nn.Module):
             return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
         if self.prefix is not None:
             key, value, plan = self.prefix(key, value, query.shape[2], plan)
+        # additive scores take the type of the queries; a bool mask stays
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)

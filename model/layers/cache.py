@@ -54,8 +54,10 @@ class Cache:
             room = (rows, heads, self.capacity, width)
             self._stored[layer] = key.new_zeros(room), value.new_zeros(room)
         index = self._positions[:, None, :, None].expand_as(key)
-        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._stored[layer], (key, value), strict=True)]
-        return kept[0][:, :, : self.columns], kept[1][:, :, : self.columns]
+        for stored, new in zip(self._stored[layer], (key, value), strict=True):
+            stored.scatter_(2, index, new)
+        keys, values = self._stored[layer]
+        return keys[:, :, : self.columns], values[:, :, : self.columns]
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows [R] of everything, in this order; a row may occur several times."""

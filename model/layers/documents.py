@@ -70,6 +70,7 @@ def attend_flat(
     """Compute `attend` by one call of the accelerator's variable-length kernel."""
     bounds, longest, near = documents.bounds, documents.longest, -1 if window is None else window
     assert bounds is not None
+    # queries, keys and values end to end, [B * T, heads, head_dim]
     mixed = varlen_attn(
         _end_to_end(query),
         _end_to_end(key),

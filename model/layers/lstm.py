@@ -43,7 +43,7 @@ class LongShortTermMemory(nn.Module):
         output, cell = (first, first) if state is None else state
         recurrent = F.dropout(self.recurrent, self.weight_dropout, self.training)
         weights = [self.input, recurrent, self.bias, torch.zeros_like(self.bias)]  # the kernel adds two biases
-        # Not under autocast on a processor: one without bf16 instructions has no such kernel.
+        # no autocast on a processor: without bf16 instructions it has no such kernel
         with torch.autocast("cpu", enabled=False):
             x, output, cell = (tensor.to(self.bias.dtype) for tensor in (x, output[None], cell[None]))
             out, output, cell = torch.lstm(x, (output, cell), weights, True, 1, 0.0, self.training, False, True)

@@ -132,6 +132,7 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
         >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
         [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
     """
+    # highest rank that each state may read: its own in the content stream, r - 1 in the query of rank r
     below = torch.arange(predicted, device=rank.device).expand(len(rank), -1)
     highest = torch.cat((rank, below), dim=1)
     return (rank[:, None, :] <= highest[:, :, None])[:, None]

@@ -104,6 +104,7 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
         >>> t5_bucket(torch.tensor([-200, -9, -3, 0, 3]), 32, 128, causal=False).tolist()
         [15, 8, 3, 0, 19]
     """
+    # one half of the buckets for each direction, unless causal
     start = torch.zeros_like(distance)
     if causal:
         span = (-distance).clamp(min=0)

@@ -56,6 +56,7 @@ class RelativeAttention(nn.Module):
         """Map [B, Tq, dim] to the same shape; the first T states are the keys and values, all are queries."""
         source = x[:, : plan.wave_ids.shape[-1]]
         query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        # distance and segment scores enter as an additive mask [B, heads, Tq, T]
         bias = self._bias(query, plan) * self.scale
         mixed = F.scaled_dot_product_attention(
             self._add_bias(query, self.content_bias),
@@ -74,6 +75,7 @@ class RelativeAttention(nn.Module):
     def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
         """Return what distance and segment add to the scores, [B, heads, Tq, T]."""
         waves = self._split(self.position(plan.waves.to(query.dtype)))
+        # query against the wave of every distance, then the one of each pair
         by_wave = self._add_bias(query, self.position_bias) @ waves.transpose(2, 3)
         by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
         segments = self._split(self.segments.to(query.dtype)[None])

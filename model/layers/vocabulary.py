@@ -44,7 +44,7 @@ class VocabularyProjection(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""
-        # The cut comes after the product: the padded width multiplies faster.
+        # cut after the product: the padded width multiplies faster
         if self.extra is None:
             return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
         width = self.weight.shape[1]

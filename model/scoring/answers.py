@@ -56,6 +56,7 @@ def answer_log_likelihoods(
         targets = torch.tensor([token for row in batch for token in answers[row]], device=device)
         with torch.no_grad():
             hidden: Tensor = model.family(tensors)
+            # states [n, dim] of the decoder's tokens, without padding
             inside = torch.arange(hidden.shape[1], device=device) < decoder["lengths"].to(device).reshape(-1, 1)
             states = hidden[inside.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)

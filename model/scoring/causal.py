@@ -71,6 +71,7 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
         raise ConfigurationError("causal scores need a decoder, or an encoder that reads left to right, got both")
     _, head = head_of(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
+    # a token is scored where its prefix occurs first; rows without a new prefix are not read
     numbers, fresh = _number_prefixes(rows)
     scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
     device = model.family.tokens.weight.device

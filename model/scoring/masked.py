@@ -98,7 +98,7 @@ def log_likelihoods_under_masks(
 
     `masked` holds, for each scored position, the positions that are masked while it is predicted, itself included.
     """
-    named = _find_masked_head(model)
+    named = _mlm_head(model)
     copies = [
         _Copy([mask_id if at in covered else token for at, token in enumerate(row)], position, row[position])
         for row, scored, of in zip(rows, positions, masked, strict=True)
@@ -125,7 +125,7 @@ def candidate_scores(
 
     Arguments and errors are those of `pseudo_log_likelihoods`; the rows are masked already.
     """
-    named = _find_masked_head(model)
+    named = _mlm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
     for batch, states in _states(model, named, rows, positions, tokens):
         with torch.no_grad():
@@ -133,7 +133,7 @@ def candidate_scores(
     return results
 
 
-def _find_masked_head(model: Model) -> tuple[str, Head]:
+def _mlm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
     family = model.family
     if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:

@@ -8,7 +8,7 @@ import transformers
 
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import KeyMap, map_of_type
-from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.configuration.layer import BiasConfig, ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig

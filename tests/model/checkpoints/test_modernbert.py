@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.checkpoints.modernbert import ModernBert
 from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients

@@ -3,8 +3,8 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import difference, edit_config, rows, saved
-from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import VOCABULARY, built
 
 

@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.checkpoints.mobilebert import MobileBert
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.model.closeness import assert_gradients_close, gradients

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
-from clozeline.model.checkpoints._conversion import to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig

@@ -10,7 +10,7 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion import parameter_shapes
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._rotation import read_rotation, single_value, write_rotation
+from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, single_value, write_rotation
 from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._checkpoint import Checkpoint
-from clozeline.model.checkpoints._conversion import to_theirs
-from clozeline.model.checkpoints._key_map import KeyMap
-from clozeline.model.checkpoints._renaming import join_names
-from clozeline.model.checkpoints._selection import map_for
-from clozeline.model.checkpoints._tasks import differing_head_keys
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys
+from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
+from clozeline.model.checkpoints._conversion.tensor_names import join_names
+from clozeline.model.checkpoints._conversion.type_selection import map_for
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")

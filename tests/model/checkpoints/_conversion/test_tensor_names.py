@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints._renaming import Renaming, join_names
+from clozeline.model.checkpoints._conversion.tensor_names import Renaming, join_names
 
 KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
 RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))

@@ -13,11 +13,22 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._comparison import differences, flatten
-from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validate_config
-from clozeline.model.checkpoints._origins import Origin
-from clozeline.model.checkpoints._renaming import Renaming
-from clozeline.model.checkpoints._tasks import SUFFIXES, Task, differing_head_keys, read_head, write_head
+from clozeline.model.checkpoints._conversion.config_comparison import differences, flatten
+from clozeline.model.checkpoints._conversion.config_keys import (
+    read_activation,
+    read_fields,
+    refuse_other_values,
+    validate_config,
+)
+from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.task_heads import (
+    SUFFIXES,
+    Task,
+    differing_head_keys,
+    read_head,
+    write_head,
+)
+from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.model_config import ModelConfig
 
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
@@ -180,6 +191,7 @@ class KeyMap:
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
+        # their keys: the fixed ones, those of the table, the activation, what methods add, and the task head's
         plain: dict[str, Any] = {key: values[0] for key, values in self.only.items()}
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]

@@ -14,10 +14,10 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
-from clozeline.model.checkpoints._checkpoint import Checkpoint
-from clozeline.model.checkpoints._export import export_checkpoint
-from clozeline.model.checkpoints._key_map import KeyMap, Target
-from clozeline.model.checkpoints._selection import map_for
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion.export import export_checkpoint
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
 
 _TASKS: Final[Mapping[tuple[str, str], str]] = {
@@ -119,6 +119,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
                 "adapt it: export_model merges the adapter into the weights"
             )
         fused.setdefault(target.name, []).append(path)
+    # the factors of each of their linear maps
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     for name, paths in fused.items():
@@ -224,12 +225,12 @@ def _heads(
             "an adapter into the weights"
         )
     ties = key_map.ties_in_class(checkpoint.config)
-    whole = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
+    complete = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
     modules: dict[str, dict[str, Tensor]] = {}
     for target in key_map.targets(checkpoint.config, trained).values():
         in_body = bool(key_map.base) and target.name.startswith(key_map.base)
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
         modules[module] = {
-            name: tensor.float().clone() for name, tensor in whole.items() if name.startswith(f"{module}.")
+            name: tensor.float().clone() for name, tensor in complete.items() if name.startswith(f"{module}.")
         }
     return modules

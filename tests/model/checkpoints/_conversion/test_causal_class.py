@@ -7,8 +7,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import TYPES, edit_config, saved
-from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import built
 
 CAUSAL = [name for name in TYPES for one in map_of_type(name).variants() if one.heads == ("lm",)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find, names
 

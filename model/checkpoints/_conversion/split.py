@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.registry import find
 
 

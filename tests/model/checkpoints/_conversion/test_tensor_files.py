@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.checkpoints._tensor_files import read_tensors
+from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
 from tests.model.checkpoints.published import saved
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints._tensor_files import read_json
+from clozeline.model.checkpoints._conversion.tensor_files import read_json
 from clozeline.sealed_json import unseal
 
 IMPORT_RECORD: Final = "model.json"

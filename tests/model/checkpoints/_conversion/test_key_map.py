@@ -8,7 +8,7 @@ import transformers
 from safetensors.torch import load_file
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes
 from tests.model.checkpoints.published import (
     CLASSES,
     TYPES,

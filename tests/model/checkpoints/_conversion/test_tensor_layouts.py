@@ -1,7 +1,7 @@
 import torch
 
 from clozeline.model.checkpoints import map_of_type
-from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import small_config
 

@@ -29,8 +29,8 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         WeightsError: there are none, or a file is missing, truncated or holds anything but tensors.
     """
     for name in _WHOLE:
-        if (whole := folder / name).is_file():
-            return _read_file(whole), [whole]
+        if (single := folder / name).is_file():
+            return _read_file(single), [single]
         if (index := folder / f"{name}.index.json").is_file():
             return _read_parts(index)
     others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"

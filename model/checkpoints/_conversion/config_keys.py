@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._comparison import nested
+from clozeline.model.checkpoints._conversion.config_comparison import nested
 from clozeline.model.configuration.model_config import ModelConfig
 
 

@@ -11,9 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from clozeline.model.checkpoints._tasks import SUFFIXES
+from clozeline.model.checkpoints._conversion.task_heads import SUFFIXES
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
+from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
     TYPES,
     VOCABULARY,
@@ -24,7 +25,6 @@ from tests.model.checkpoints.published import (
     loaded,
     options,
 )
-from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import built
 
 LABELS = ["no", "perhaps", "yes"]

@@ -6,8 +6,8 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, split, with_heads
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
-from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.families.test_replaced_tokens import DISENTANGLED, network_for
 from tests.model.small_models import batch_for, built
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 
 
 def causal_map(encoder: KeyMap, headed: str) -> KeyMap:

@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints import _origins, build_checkpoint, read_checkpoint
-from clozeline.model.checkpoints._origins import Origin, from_origin
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints._conversion import original_names
+from clozeline.model.checkpoints._conversion.original_names import Origin, from_origin
 from tests.model.checkpoints.published import VOCABULARY, difference, saved
 
 DIM, HEADS, SHARED, WIDTH, LAYERS, FFN, THETA = 12, 4, 2, 6, 2, 20, 50.0
@@ -30,7 +31,7 @@ def test_parts_names_and_collisions():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(_origins).failed == 0
+    assert doctest.testmod(original_names).failed == 0
 
 
 def of_meta():

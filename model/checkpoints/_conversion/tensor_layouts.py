@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._key_map import KeyMap
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.configuration.model_config import ModelConfig
 
 

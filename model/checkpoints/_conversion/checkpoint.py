@@ -15,14 +15,14 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
-from clozeline.model.checkpoints._import_record import IMPORT_RECORD, read_import_record
-from clozeline.model.checkpoints._key_map import KeyMap
-from clozeline.model.checkpoints._origins import from_origin
-from clozeline.model.checkpoints._renaming import join_names
-from clozeline.model.checkpoints._selection import map_of_class
-from clozeline.model.checkpoints._tasks import label_note
-from clozeline.model.checkpoints._tensor_files import read_json, read_tensors, refuse_invalid_values
+from clozeline.model.checkpoints._conversion.import_record import IMPORT_RECORD, read_import_record
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.original_names import from_origin
+from clozeline.model.checkpoints._conversion.task_heads import label_note
+from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensors, refuse_invalid_values
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours
+from clozeline.model.checkpoints._conversion.tensor_names import join_names
+from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
 
 MODEL: Final = "model.yaml"

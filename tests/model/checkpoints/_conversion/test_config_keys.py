@@ -1,7 +1,12 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validate_config
+from clozeline.model.checkpoints._conversion.config_keys import (
+    read_activation,
+    read_fields,
+    refuse_other_values,
+    validate_config,
+)
 
 
 def test_missing_keys_are_all_named():

@@ -13,7 +13,7 @@ from clozeline.model.adaptation import add_adapter
 from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
-from tests.model.checkpoints.test_tasks import saved, task_rows
+from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft reads it

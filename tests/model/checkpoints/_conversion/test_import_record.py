@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ClozelineError, NewerFormatError, WeightsError
-from clozeline.model.checkpoints._import_record import (
+from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     ImportRecord,

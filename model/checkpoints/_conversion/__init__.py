@@ -1,0 +1,1 @@
+"""Conversion between checkpoints of transformers and our parameters, by the maps of the model types."""
