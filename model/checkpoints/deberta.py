@@ -38,12 +38,7 @@ class Deberta(MaskedLMHead):
     }
     fixed: ClassVar = {**FIXED, "bias.key": False}
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
-    defaults: ClassVar = {
-        **DEFAULTS,
-        "type_vocab_size": 0,
-        "layer_norm_eps": 1e-7,
-        "max_position_embeddings": 512,
-    }
+    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "max_position_embeddings": 512}
     only: ClassVar = {"talking_head": (False,)}
     activation = "hidden_act"
     activations: ClassVar = ACTIVATIONS

@@ -66,11 +66,7 @@ class Gpt2(KeyMap):
     }
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
-    defaults: ClassVar = {
-        **DEFAULTS,
-        "activation_function": "gelu_new",
-        "scale_attn_by_inverse_layer_idx": False,
-    }
+    defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False}
     only: ClassVar = {"add_cross_attention": (False,)}
     activation = "activation_function"
     activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS

@@ -54,11 +54,7 @@ class MobileBert(MaskedLMHead):
     base = "mobilebert."
     heads = ("masked_lm",)
     others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
-    tasks: ClassVar = {
-        **Bert.tasks,
-        "classification": _POOLED,
-        "multiple_choice": _POOLED,
-    }
+    tasks: ClassVar = {**Bert.tasks, "classification": _POOLED, "multiple_choice": _POOLED}
     marks: ClassVar = Bert.marks
     body = Bert.body
     fixed: ClassVar = {**FIXED, "family": "mobilebert"}

@@ -19,11 +19,7 @@ _BY_HEAD: Mapping[str, str] = {
     "out.weight": "o",
     "segments": "seg_embed",
 }
-_BIASES: Mapping[str, str] = {
-    "content_bias": "r_w_bias",
-    "position_bias": "r_r_bias",
-    "segment_bias": "r_s_bias",
-}
+_BIASES: Mapping[str, str] = {"content_bias": "r_w_bias", "position_bias": "r_r_bias", "segment_bias": "r_s_bias"}
 _SUMMARY = Task(
     *("logits_proj", "sequence_summary.summary"),
     options={"hidden": "tanh", "pool": "last"},
