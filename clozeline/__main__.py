@@ -22,11 +22,12 @@ _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline --version
        --config recipe:NAME takes a recipe that comes with Clozeline: {recipes}
 """
+# Commands of this module with their arguments, and what they do.
 _OWN: Final = {
     "help [COMMAND]": "Show the help of a command, or this list",
     "where [PATH]": "Print the path of a file of Clozeline: clozeline where train/main.py",
 }
-"""Commands of this module with their arguments, and what they do."""
+# Headings of the commands by their room in `tools/`.
 _HEADINGS: Final = {
     "shards": "shard sets",
     "runs": "trained models",
@@ -34,9 +35,8 @@ _HEADINGS: Final = {
     "experiments": "experiments",
     "website": "crawling",
 }
-"""Headings of the commands by their room in `tools/`."""
+# Commands for people who work on Clozeline itself; they run, but the list does not show them.
 _HIDDEN: Final = frozenset({"draw-flow", "make-gallery", "serve-pydoc"})
-"""Commands for people who work on Clozeline itself; they run, but the list does not show them."""
 _FORMER_NAMES: Final = {"neighbours": "neighbors"}
 
 
@@ -104,7 +104,6 @@ def main() -> int:
 
 
 def _own() -> dict[str, str]:
-    """Return the commands of this module by name, with their words."""
     return {words.partition(" ")[0]: words for words in _OWN}
 
 

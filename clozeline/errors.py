@@ -40,7 +40,7 @@ def message_text(text: str) -> str:
     prints a document.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE)
-    text = _LONG_VALUE.sub(lambda found: _cut(found[0], _VALUE), text)
+    text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE), text)
     return redact_text("\n".join(_cut(line, _LINE) for line in text.split("\n")))
 
 

@@ -20,8 +20,8 @@ import xxhash
 from clozeline.errors import StorageError
 
 _LEASE_S: Final = 3600
+# The start of the machine is known to a second, by a clock that may be slowed down or set between two readings.
 _SAME_START_S: Final = 2.0
-"""The start of the machine is known to a second, by a clock that may be slowed down or set between two readings."""
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
@@ -77,9 +77,8 @@ def publish(path: Path) -> Iterator[Path]:
         raise StorageError(cannot_write(path, error)) from error
 
 
-def _belongs(found: Path, path: Path) -> bool:
-    """Return whether an error of a file is one of writing `path`: of a neighbour of it, or of a folder above."""
-    return found.parent == path.parent or found in path.parents
+def _belongs(failed: Path, path: Path) -> bool:
+    return failed.parent == path.parent or failed in path.parents
 
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -21,8 +21,9 @@ def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
     Raises:
         NewerFormatError: its format is later.
     """
-    found = content.get("format") if isinstance(content, Mapping) else None
-    if isinstance(found, int) and found > newest:
+    version = content.get("format") if isinstance(content, Mapping) else None
+    if isinstance(version, int) and version > newest:
         raise NewerFormatError(
-            f"{where}: format {found} of a newer version, this version reads format {newest}: install a newer Clozeline"
+            f"{where}: format {version} of a newer version, this version reads format {newest}: "
+            "install a newer Clozeline"
         )

@@ -21,12 +21,11 @@ from pydantic_core import CoreSchema, core_schema
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 
+# Registry folders whose listing is kept: planning asks for the readers several times a file.
 _FOLDERS: Final = 64
-"""Registry folders whose listing is kept: planning asks for the readers several times a file."""
 
 
 def _folder(package: str) -> str:
-    """Return a registry as people know it: `pipeline/clean/filters`."""
     return package.removeprefix("clozeline.").replace(".", "/")
 
 
@@ -38,8 +37,7 @@ def names(package: str) -> list[str]:
 
 @lru_cache(_FOLDERS)
 def _list_algorithms(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the algorithms in folders, read again when the time of a folder's last change is another."""
-    return tuple(sorted(one.name for one in pkgutil.iter_modules(folders) if not one.name.startswith("_")))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders) if not module.name.startswith("_")))
 
 
 def find(package: str, name: str) -> Any:
@@ -50,9 +48,9 @@ def find(package: str, name: str) -> Any:
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         raise ConfigurationError(f"no '{name}' in {_folder(package)}; {hint}")
     module = importlib.import_module(f"{package}.{name}")
-    wanted = name.replace("_", "")
+    compact = name.replace("_", "")
     for attribute, value in vars(module).items():
-        if attribute.lower() == wanted and isinstance(value, type) and value.__module__ == module.__name__:
+        if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
             return value
     raise ConfigurationError(f"{package}.{name} holds no class named like its file")
 
@@ -78,12 +76,12 @@ class Chosen:
 
 def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
     """Resolve `name` or `{name: ..., option: ...}` and validate the options."""
-    given = {"name": entry} if isinstance(entry, str) else dict(entry)
-    name = given.pop("name", None)
+    options = {"name": entry} if isinstance(entry, str) else dict(entry)
+    name = options.pop("name", None)
     if not isinstance(name, str):
         raise ConfigurationError(f"{_folder(package)}: expected a name or a mapping with 'name', got {entry!r}")
     kind = find(package, name)
-    return Chosen(name, kind, validate(kind.Options, given, name))
+    return Chosen(name, kind, validate(kind.Options, options, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,6 @@ class OneOf:
     package: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate by `choose`, serialise to plain data."""
         return core_schema.no_info_plain_validator_function(
             self._validate,
             serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain),

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+# Modules of the stages that share a room; any other stage has the room of its name.
 _TOKENIZE: Final = {"train_tokenizer": "tokenize.train", "tokenizer": "tokenize.take", "encode": "tokenize.encode"}
-"""Modules of the stages that share a room; any other stage has the room of its name."""
 
 
 def stage_names() -> list[str]:

@@ -150,7 +150,6 @@ class _StageConfig:
 
 
 def _entries(value: Any) -> Any:
-    """Return a list of entries for `input: FILE`, a list of files, one entry or a list of entries."""
     return [_entry(item) for item in (value if isinstance(value, list) else [value])]
 
 

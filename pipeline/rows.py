@@ -27,10 +27,10 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
 }
 """Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
 
+# Index entries handled at once: 512 KiB stay in a core's second-level cache.
 _CACHED_INDEX: Final = 1 << 16
-"""Index entries handled at once: 512 KiB stay in a core's second-level cache."""
+# Mean length from which segments are quicker copied one by one than gathered by an index.
 _LONG: Final = 192
-"""Mean length from which segments are quicker copied one by one than gathered by an index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,22 +41,22 @@ _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _RECIPES: Final = HOME / "configs" / "recipes"
 
 
-def config_file(given: str, kind: str) -> Path:
+def config_file(location: str, kind: str) -> Path:
     """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
 
     Args:
-        given: value of `--config`.
+        location: value of `--config`.
         kind: file of a recipe that the command reads, `pipeline.yaml` or `train.yaml`.
 
     Raises:
         ConfigurationError: the recipe, or its file of this kind, does not exist.
     """
-    name = given.removeprefix("recipe:")
-    if name == given:
-        return Path(given)
+    name = location.removeprefix("recipe:")
+    if name == location:
+        return Path(location)
     known = sorted(str(path.parent.relative_to(_RECIPES)) for path in _RECIPES.rglob(kind))
     if name not in known:
-        raise ConfigurationError(f"--config {given}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
+        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
     return _RECIPES / name / kind
 
 
@@ -163,12 +163,10 @@ def iter_renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]
 
 
 def _collect_renames(kind: Any) -> dict[str, str]:
-    """Return `RENAMED` of a class together with those of its bases."""
     return _merge_from_bases(kind, "RENAMED")
 
 
 def _merge_from_bases(kind: Any, attribute: str) -> dict[str, str]:
-    """Return a mapping that a class declares, together with those of its bases."""
     bases = getattr(kind, "__mro__", ())
     return {old: new for base in bases for old, new in vars(base).get(attribute, {}).items()}
 
@@ -187,7 +185,6 @@ def _with_present_names(schema: Any, data: Any) -> Any:
 
 
 def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any]:
-    """Return an entry under its present name; `{"mode=mask": "mode=skip"}` renames a word that is a value."""
     name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
     return name, word if equals else value
 

@@ -19,16 +19,16 @@ _PARTS: Final = (
     "secret", "passw", "passphrase", "credential", "authorization", "connectionstring", "privatekey", "signature",
 )  # fmt: skip
 _ENDS: Final = ("token", "accesskey", "accesskeyid", "accountkey", "apikey", "sharedkey", "encryptionkey", "pwd")
+# Mappings whose bare `key` is a credential, as of S3; elsewhere it is the name of a column, say.
 _OPTIONS_OF_PACKAGES: Final = frozenset({"fsspec", "storage_options"})
-"""Mappings whose bare `key` is a credential, as of S3; elsewhere it is the name of a column, say."""
 _USERINFO: Final = re.compile(
     r"([a-z][a-z0-9+.-]*:/{1,2})(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]*)@", re.IGNORECASE
 )
 _MASKED_USERINFO: Final = re.compile(rf"(:/{{1,2}}){re.escape(MASK)}@")
 _QUOTED_ENTRY: Final = re.compile(r"""((["'])([\w.-]+)\2:\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,{}\[\]]+)""")
 _ASSIGNMENT: Final = re.compile(r"([\w.-]+)=([^\s,;&)\]}]+)")
+# Characters of a secret that is replaced wherever it appears; a shorter one would take parts of words with it.
 _SHORTEST: Final = 4
-"""Characters of a secret that is replaced wherever it appears; a shorter one would take parts of words with it."""
 
 _remembered: set[str] = set()
 

@@ -78,7 +78,7 @@ def config_classes(kind: Any) -> list[Any]:
     for note in getattr(kind, "__metadata__", ()):
         if callable(schema := getattr(note, "schema", None)):
             return config_classes(schema())
-    return [found for part in get_args(kind) for found in config_classes(part)]
+    return [schema_class for part in get_args(kind) for schema_class in config_classes(part)]
 
 
 @functools.cache

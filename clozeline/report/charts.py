@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 340
 _PLOT_HEIGHT: Final = 190
+# Left, right, top and bottom of a plot, in units.
 _MARGINS: Final = (50, 12, 8, 36)
-"""Left, right, top and bottom of a plot, in units."""
+# Columns of text that fit below a plot.
 _LABEL_CHARACTERS: Final = 42
-"""Columns of text that fit below a plot."""
 _TICKS: Final = 5
 SHADES: Final = 8
 """Colors of series that are told apart."""
@@ -69,14 +69,14 @@ _UNWANTED: Final = re.compile(r' (id|clip-path)="[^"]*"|font-family: [^;"]*;? ?|
 _ROW: Final = 28
 _STEP: Final = 44
 _MAX_ROWS: Final = 20
+# Characters of a name and a figure that fit on one line of a picture.
 _LINE_CHARACTERS: Final = 50
-"""Characters of a name and a figure that fit on one line of a picture."""
+# Points of a line, at most.
 _POINTS: Final = 400
-"""Points of a line, at most."""
+# A line of up to this many points shows each of them.
 _MARKED: Final = 24
-"""A line of up to this many points shows each of them."""
+# Bars that a histogram has room for, at least: a few bars do not fill the width.
 _WIDEST: Final = 8
-"""Bars that a histogram has room for, at least: a few bars do not fill the width."""
 
 Paint = Callable[["Axes"], None]
 
@@ -162,14 +162,14 @@ def lines(
         levels: dashed horizontal lines, by name.
         x_scale: scale of the horizontal axis.
     """
-    shown = [Series(one.name, points) for one in series if (points := thin_points(one.points))]
+    shown = [Series(line.name, points) for line in series if (points := thin_points(line.points))]
     heights = [(name, level) for name, level in (levels or {}).items() if math.isfinite(level)]
 
     def paint(axes: Axes) -> None:
         for number, (_, level) in enumerate(heights, len(shown)):
             axes.axhline(level, color=shade(number), linewidth=1.3, dashes=(4, 3), clip_on=False)
-        for number, one in enumerate(shown):
-            xs, ys = zip(*one.points, strict=True)
+        for number, line in enumerate(shown):
+            xs, ys = zip(*line.points, strict=True)
             axes.plot(xs, ys, color=shade(number), linewidth=1.4, clip_on=False)
             if len(xs) <= _MARKED:
                 axes.scatter(xs, ys, s=16, color=shade(number), linewidths=0, zorder=3, clip_on=False)
@@ -177,18 +177,18 @@ def lines(
     if not shown:
         return ""
     named = [f"{name} {short(level)}" for name, level in heights]
-    told = [f"{one.name} from {short(one.points[0][1])} to {short(one.points[-1][1])}" for one in shown]
-    keys = [_key(number, one.name) for number, one in enumerate(shown)]
+    told = [f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in shown]
+    keys = [_key(number, line.name) for number, line in enumerate(shown)]
     keys += [_key(number, name, dashed=True) for number, name in enumerate(named, len(shown))]
     return _figure(title, [*told, *named], _plot(x_name, paint, x_scale), keys if len(keys) > 1 else ())
 
 
 def areas(title: str, series: Sequence[Series], x_name: str) -> str:
     """Return areas on top of each other, at the x of the first series; "" where there are no points."""
-    points = [thin_points(one.points) for one in series]
+    points = [thin_points(line.points) for line in series]
     if not points or not points[0]:
         return ""
-    heights = [[y for _, y in one] for one in points]
+    heights = [[y for _, y in curve] for curve in points]
 
     def paint(axes: Axes) -> None:
         colors = [shade(number) for number in range(len(series))]
@@ -196,7 +196,7 @@ def areas(title: str, series: Sequence[Series], x_name: str) -> str:
         axes.set_ylim(0)
 
     sums = [math.fsum(ys) for ys in heights]
-    names = [f"{one.name} {100 * size / (sum(sums) or 1):.1f} %" for one, size in zip(series, sums, strict=True)]
+    names = [f"{line.name} {100 * size / (sum(sums) or 1):.1f} %" for line, size in zip(series, sums, strict=True)]
     return _figure(title, names, _plot(x_name, paint), [_key(*pair) for pair in enumerate(names)])
 
 
@@ -306,14 +306,12 @@ def _draw_box_rows(
 
 
 def _figure(title: str, told: Sequence[str], svg: str, keys: Sequence[str] = ()) -> str:
-    """Return a picture with its title, its legend, and its figures in words for screen readers."""
     described = f"{title}: {'; '.join(told)}"
     caption = f"<figcaption><b>{escape(title)}</b> {' '.join(keys)}</figcaption>"
     return f"<figure>{caption}{svg.replace('>', f'><title>{escape(described)}</title>', 1)}</figure>"
 
 
 def _key(number: int, name: str, *, dashed: bool = False) -> str:
-    """Return the entry of a series in a legend."""
     color = _VARIABLES[shade(number)]
     mark = f'<i class=level style="border-color:{color}"></i>' if dashed else f'<i style="background:{color}"></i>'
     return f"<small>{mark}{escape(name)}</small>"

@@ -49,8 +49,8 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return [
             Consumed(f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1)
             for label, splits in counts.get("objectives", {}).items()
-            for split, found in splits.items()
-            for source, read in found.get("read", {}).items()
+            for split, set_counts in splits.items()
+            for source, read in set_counts.get("read", {}).items()
             for what, amount in cast(Mapping[str, int], read).items()
         ]
 
@@ -63,14 +63,14 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
 
 def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
     total: SetCounts = {}
-    for found in splits.values():
-        add_counts(total, found)
-    given = amount(total["samples_in"], "sample")
+    for set_counts in splits.values():
+        add_counts(total, set_counts)
+    samples = amount(total["samples_in"], "sample")
     if variants > 1:
         train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
-        given += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
+        samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    return Row(given, out, (("sample", total["skipped"]),))
+    return Row(samples, out, (("sample", total["skipped"]),))
 
 
 def _check_set(where: str, set_counts: SetCounts) -> None:

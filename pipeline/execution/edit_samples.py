@@ -6,12 +6,12 @@ import bisect
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypedDict
 
+# Samples of each kind.
 _SHOWN: Final = 3
-"""Samples of each kind."""
+# Characters shown of a passage.
 _CHARACTERS: Final = 240
-"""Characters shown of a passage."""
+# Characters shown before the first change.
 _CONTEXT: Final = 80
-"""Characters shown before the first change."""
 
 
 class EditSample(TypedDict):

@@ -16,10 +16,10 @@ from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
+# Files that one bundle holds, which is also the most that a process has open.
 _GROUP: Final = 256
-"""Files that one bundle holds, which is also the most that a process has open."""
+# Pairs of files and destinations from which files are bundled.
 _FEWEST: Final = 8_192
-"""Pairs of files and destinations from which files are bundled."""
 
 
 @dataclass(frozen=True, slots=True)

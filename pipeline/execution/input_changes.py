@@ -93,7 +93,9 @@ def find_input_changes(
             whole.append((name, 0, facts["bytes"]))
             if "ends_xxh3" in facts and facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
                 changed.add(name)
-    known = {name: found for one in records(folder, "main") for name, found in one.inputs.items()} if compared else {}
+    known: dict[str, str] = {}
+    if compared:
+        known = {name: digest for record in records(folder, "main") for name, digest in record.inputs.items()}
     for source, start, end in {*ranges, *whole}:
         expected = known.get(range_name(source, start, end))
         if expected is not None and source in compared and expected != range_hash(compared[source], start, end):

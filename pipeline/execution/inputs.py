@@ -20,8 +20,8 @@ from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url
 
+# Files that a message names.
 _NAMED: Final = 10
-"""Files that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +129,17 @@ def _walk(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     try:
         here = folder.stat()
         with os.scandir(folder) as scan:
-            entries = sorted(scan, key=lambda one: os.fsencode(one.name))
+            entries = sorted(scan, key=lambda item: os.fsencode(item.name))
     except OSError as error:
         raise StorageError(f"input folder {folder}: cannot be read ({error.strerror or error})") from error
     identity = (here.st_dev, here.st_ino)
     if identity in above or (above and _is_output(folder)):
         return
-    for one in entries:
-        if one.name.startswith("."):
+    for child in entries:
+        if child.name.startswith("."):
             continue
-        path = folder / one.name
-        if one.is_dir():
+        path = folder / child.name
+        if child.is_dir():
             yield from _walk(path, (*above, identity))
         else:
             _check_file(path)

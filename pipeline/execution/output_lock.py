@@ -26,8 +26,8 @@ from clozeline.errors import StorageError
 from clozeline.files import cannot_write, lock, parse_json, process_start, still_runs
 
 _RENEWED_S: Final = 20.0
+# Seconds without a renewal after which the holder on another machine counts as gone.
 _GONE_S: Final = 180.0
-"""Seconds without a renewal after which the holder on another machine counts as gone."""
 _POLL_S: Final = 1.0
 _NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 

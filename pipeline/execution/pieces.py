@@ -46,9 +46,9 @@ class PieceWriter:
 
     def add(self, parts: Iterable[Bytes]) -> None:
         """Append a piece: its parts, one after another."""
-        held = list(parts)
-        length = sum(self._sink.write(part) for part in held)
-        self._rows.append((self._position, length, _hash(self._name, len(self._rows), held)))
+        chunks = list(parts)
+        length = sum(self._sink.write(part) for part in chunks)
+        self._rows.append((self._position, length, _hash(self._name, len(self._rows), chunks)))
         self._position += length
 
     def close(self) -> None:
@@ -101,10 +101,10 @@ class PieceFile:
         offset, length, expected = _ROW.unpack(self._read(_ROW.size, self._index + number * _ROW.size))
         if offset + length > self._index:
             raise self._damage_error(f"the index of piece {number}")
-        found = self._read(length, offset)
-        if _hash(self._name, number, [found]) != expected:
+        content = self._read(length, offset)
+        if _hash(self._name, number, [content]) != expected:
             raise self._damage_error(f"piece {number}")
-        return found
+        return content
 
     def _read(self, length: int, offset: int) -> bytes:
         parts = []

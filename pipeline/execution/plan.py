@@ -30,10 +30,10 @@ from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
 
 PLAN_FORMAT: Final = 1
+# Options that plans of this format hold for every input, whatever its reader; others are held where they are given.
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
-"""Options that plans of this format hold for every input, whatever its reader; others are held where they are given."""
+# Room for no further file, not even an empty one.
 _NONE: Final = -1
-"""Room for no further file, not even an empty one."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
@@ -109,7 +109,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
 
 def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
     """Number the units: consecutive files that are not cut share one while they have `shared` bytes or less."""
-    found: list[PlannedRange] = []
+    planned_ranges: list[PlannedRange] = []
     unit, room = -1, _NONE
     for ranges in pieces:
         whole = len(ranges) == 1
@@ -117,9 +117,9 @@ def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tupl
             size = planned.end - planned.start
             if not whole or size > room:
                 unit, room = unit + 1, shared if whole else _NONE
-            found.append(replace(planned, unit=unit))
+            planned_ranges.append(replace(planned, unit=unit))
             room = max(_NONE, room - size)
-    return tuple(found)
+    return tuple(planned_ranges)
 
 
 def _is_unknown(file: SourceFile, reader: str) -> bool:
@@ -160,7 +160,9 @@ def _present(file: SourceFile, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_digest(plan: Plan) -> Plan:
-    facts = [{name: value for name, value in one.items() if name not in OBSERVED} for one in plan.inputs]
+    facts = [
+        {name: value for name, value in planned_input.items() if name not in OBSERVED} for planned_input in plan.inputs
+    ]
     text = json.dumps({**plan.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
     return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
 
@@ -209,10 +211,10 @@ def _check_saved_inputs(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]
     ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
     changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
     if changed:
-        given = ", ".join(str(entry.path) for entry in recipe.input)
+        paths = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
             f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in name, "
-            f"size or content, first {changed[0]!r}, of input={given}); a run's inputs are frozen: restore them, or "
+            f"size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore them, or "
             "use another output folder"
         )
 

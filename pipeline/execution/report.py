@@ -30,6 +30,7 @@ from clozeline.sealed_json import seal, unseal
 
 REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""
+# Groups of reasons, and the count that their shares are of.
 _LEFT_OUT: Final = {
     "ignored": "records_in",
     "malformed": "records_in",
@@ -40,15 +41,14 @@ _LEFT_OUT: Final = {
     "skipped": "samples_in",
     "refused": "rows_in",
 }
-"""Groups of reasons, and the count that their shares are of."""
 
+# Inputs that are listed by name.
 _LISTED: Final = 50
-"""Inputs that are listed by name."""
 _NO_TEXT: Final = (
     "Where no text is shown, none was kept: clean.keep_text is the share of rejected documents that keep it."
 )
+# Names of the documents that a stage leaves.
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
-"""Names of the documents that a stage leaves."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
     if path.exists() and path.stat().st_mtime_ns > newest and {folder.name for folder in folders} <= told:
         return path
     stages = [StageFacts.read(folder) for folder in folders]
-    plain = {one.name: {"counts": one.counts, "bytes": one.bytes, "seconds": one.seconds} for one in stages}
+    plain = {stage.name: {"counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds} for stage in stages}
     publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
     write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))
     return path
@@ -145,7 +145,7 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
 
 def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
-    holders = [one for one in stages if one.documents.is_dir()]
+    holders = [stage for stage in stages if stage.documents.is_dir()]
     yield facts(_headline(plan["inputs"], stages))
     yield grid(funnel("From records to examples", _steps(stages)), _times(plan["inputs"], stages))
     yield section("Left out, and why", grid(*_reasons(stages)))
@@ -162,20 +162,20 @@ def _headline(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts])
     size = sum(facts["bytes"] for facts in inputs) / 1e6
     shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": f"{size:,.1f} MB"}
     shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
-    return {**shown, "time of all stages": f"{sum(one.seconds for one in stages):,.1f} s"}
+    return {**shown, "time of all stages": f"{sum(stage.seconds for stage in stages):,.1f} s"}
 
 
 def _steps(stages: Sequence[StageFacts]) -> list[Step]:
     """Return the funnel: each step that a stage of the run has counted."""
     amounts: list[tuple[str, int]] = []
-    for one in stages:
-        if "records_in" in one.counts:
-            amounts += [("records", one.counts["records_in"]), ("documents", one.counts["documents_in"])]
-        if one.documents.is_dir():
-            amounts.append((_LEFT.get(one.name, f"after {one.name}"), one.counts["documents_out"]))
+    for stage in stages:
+        if "records_in" in stage.counts:
+            amounts += [("records", stage.counts["records_in"]), ("documents", stage.counts["documents_in"])]
+        if stage.documents.is_dir():
+            amounts.append((_LEFT.get(stage.name, f"after {stage.name}"), stage.counts["documents_out"]))
     parts = ["", *(f"{100 * after / max(1, before):.1f} %" for (_, before), (_, after) in pairwise(amounts))]
     steps = [Step(name, amount, "documents", part) for (name, amount), part in zip(amounts, parts, strict=False)]
-    counts = {one.name: one.counts for one in stages}
+    counts = {stage.name: stage.counts for stage in stages}
     if "encode" in counts:
         tokens = counts["encode"].get("tokens", 0) + counts["encode"].get("target_tokens", 0)
         note = f"{tokens / max(1, counts['encode']['documents_out']):,.0f} a document"
@@ -195,53 +195,54 @@ def _steps(stages: Sequence[StageFacts]) -> list[Step]:
 
 def _times(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> str:
     size = sum(facts["bytes"] for facts in inputs) / 1e6
-    rates = [size / max(one.seconds, 1e-3) for one in stages]
+    rates = [size / max(stage.seconds, 1e-3) for stage in stages]
     rows = [
-        Bar(one.name, one.seconds, f"{one.seconds:,.1f} s · {rate:,.2f} MB/s")
-        for one, rate in zip(stages, rates, strict=True)
+        Bar(stage.name, stage.seconds, f"{stage.seconds:,.1f} s · {rate:,.2f} MB/s")
+        for stage, rate in zip(stages, rates, strict=True)
     ]
     return bars("Seconds a stage, and MB of input a second", rows)
 
 
 def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
-    for one in stages:
+    for stage in stages:
         for group, whole in _LEFT_OUT.items():
-            reasons = dict(_leaves(one.counts.get(group, {})))
-            key = whole if whole in one.counts else "documents_in"
-            title = f"{one.name} · {group.replace('_', ' ')}, of {one.counts.get(key, 0):,} {key.removesuffix('_in')}"
-            yield bars(title, shares(reasons, one.counts.get(key)))
+            reasons = dict(_leaves(stage.counts.get(group, {})))
+            key = whole if whole in stage.counts else "documents_in"
+            total = f"{stage.counts.get(key, 0):,} {key.removesuffix('_in')}"
+            title = f"{stage.name} · {group.replace('_', ' ')}, of {total}"
+            yield bars(title, shares(reasons, stage.counts.get(key)))
 
 
 def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
     """Yield lengths, languages, sources and sizes of duplicate clusters."""
     sizes = lengths(parts)
     yield histogram(f"Documents by length{parts.share}", sizes.edges, sizes.counts, "characters, in doubling ranges")
-    counts = {one.name: one.counts for one in stages}
-    for title, stage, key in (
+    counts = {stage.name: stage.counts for stage in stages}
+    for title, name, key in (
         ("Documents by language", "clean", "languages"),
         ("Tokens by language", "encode", "tokens_by_language"),
         ("Tokens by source", "encode", "tokens_by_source"),
         ("Tokens by language of all copies, on average", "balance", "balanced"),
     ):
-        yield bars(title, shares(counts.get(stage, {}).get(key, {})))
-    for one in stages:
+        yield bars(title, shares(counts.get(name, {}).get(key, {})))
+    for stage in stages:
         for kind in ("exact", "near"):
-            ranges = Parts.of(one.folder / "clusters" / kind)
+            ranges = Parts.of(stage.folder / "clusters" / kind)
             clusters = cluster_sizes(ranges)
             title = f"Clusters of {kind} duplicates{ranges.share}"
             yield histogram(title, clusters.edges, clusters.counts, "documents in a cluster")
 
 
 def _quotes(samples: Sequence[SampleText]) -> str:
-    return grid(*(quote(one.text, one.origin) for one in samples))
+    return grid(*(quote(sample.text, sample.origin) for sample in samples))
 
 
 def _iter_edits(stages: Sequence[StageFacts]) -> Iterator[str]:
     """Yield up to three passages for each kind of edit, before and after."""
-    for one in stages:
-        counts = one.counts.get("edits", {})
-        for kind, samples in sorted(one.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
-            title = f"{one.name} · {kind} · {counts.get(kind, 0):,} characters removed"
+    for stage in stages:
+        counts = stage.counts.get("edits", {})
+        for kind, samples in sorted(stage.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
+            title = f"{stage.name} · {kind} · {counts.get(kind, 0):,} characters removed"
             yield collapsible(title, *(_before_and_after(sample) for sample in samples))
 
 
@@ -254,34 +255,34 @@ def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
     """Yield up to three texts for each reason."""
     earlier: Path | None = None
     complete = True
-    for one in holders:
-        texts = sample_rejects(Parts.of(one.folder / "rejects"), earlier)
-        counts = one.counts.get("rejected", {})
+    for stage in holders:
+        texts = sample_rejects(Parts.of(stage.folder / "rejects"), earlier)
+        counts = stage.counts.get("rejected", {})
         for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
             count = counts.get(reason, 0)
-            yield collapsible(f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
+            yield collapsible(f"{stage.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
             complete = complete and all(sample.text for sample in samples)
-        earlier = one.documents
+        earlier = stage.documents
     if not complete:
         yield f"<p class=muted>{_NO_TEXT}</p>"
 
 
 def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> Iterator[str]:
-    rows = [(one["source"], one["reader"], one["bytes"]) for one in inputs[:_LISTED]]
+    rows = [(file["source"], file["reader"], file["bytes"]) for file in inputs[:_LISTED]]
     if len(inputs) > len(rows):
-        rows.append((f"{len(inputs) - len(rows):,} others", "", sum(one["bytes"] for one in inputs[_LISTED:])))
+        rows.append((f"{len(inputs) - len(rows):,} others", "", sum(file["bytes"] for file in inputs[_LISTED:])))
     yield f"<h3>Inputs</h3>{table(['source', 'reader', 'bytes'], rows)}"
-    empty = [pair for one in stages for pair in sorted(one.counts.get("without_records", {}).items())]
+    empty = [pair for stage in stages for pair in sorted(stage.counts.get("without_records", {}).items())]
     if empty:
         yield f"<h3>Inputs without a record</h3>{table(['source', 'bytes'], empty)}"
-    written = [(one.name, one.units, one.bytes, one.seconds) for one in stages]
+    written = [(stage.name, stage.units, stage.bytes, stage.seconds) for stage in stages]
     yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
-    sets = [_set(output, path) for one in stages for path in sorted(one.folder.rglob("manifest.json"))]
+    sets = [_set(output, path) for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
     if sets:
         header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
-    for one in stages:
-        yield collapsible(f"All counts of {one.name}", table(["count", ""], sorted(_leaves(one.counts))))
+    for stage in stages:
+        yield collapsible(f"All counts of {stage.name}", table(["count", ""], sorted(_leaves(stage.counts))))
     yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
 

@@ -21,14 +21,14 @@ from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, r
 from clozeline.recorded_file import RecordedFile, find_file, find_files
 from clozeline.repair import repair_of
 
+# Files of a folder that are read.
 _FILES: Final = 16
-"""Files of a folder that are read."""
+# Texts shown of what was kept, and for each reason.
 _TEXTS: Final = 3
-"""Texts shown of what was kept, and for each reason."""
+# Characters shown of a text.
 _CHARACTERS: Final = 400
-"""Characters shown of a text."""
+# Cluster sizes below this one have a bar each.
 _SMALL: Final = 8
-"""Cluster sizes below this one have a bar each."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,24 @@ def sample_rejects(parts: Parts, earlier: Path | None) -> dict[str, list[SampleT
     """
     chosen: dict[str, list[tuple[bool, bytes, Path, Rejection]]] = {}
     for file in parts.files:
-        for one in read_rejects(file):
-            entries = chosen.setdefault(one.reason, [])
-            entries.append((one.sample_text is None and earlier is None, one.uid, file.path, one))
+        for rejection in read_rejects(file):
+            entries = chosen.setdefault(rejection.reason, [])
+            entries.append((rejection.sample_text is None and earlier is None, rejection.uid, file.path, rejection))
             entries.sort(key=lambda entry: entry[:2])
             del entries[_TEXTS:]
     return {
-        reason: [_to_sample_text(one, None if earlier is None else earlier / path.name) for _, _, path, one in entries]
+        reason: [
+            _to_sample_text(reject, None if earlier is None else earlier / path.name) for _, _, path, reject in entries
+        ]
         for reason, entries in chosen.items()
     }
 
 
-def _to_sample_text(one: Rejection, earlier: Path | None) -> SampleText:
-    text = one.sample_text
+def _to_sample_text(rejection: Rejection, earlier: Path | None) -> SampleText:
+    text = rejection.sample_text
     if text is None and earlier is not None and earlier.exists():
-        text, _ = _document(find_file(earlier.parents[1], earlier.stem, f"documents/{earlier.name}"), one.uid)
-    parts = (f"{one.source} at {one.offset:,}", f"{one.n_chars:,} characters", one.detail)
+        text, _ = _document(find_file(earlier.parents[1], earlier.stem, f"documents/{earlier.name}"), rejection.uid)
+    parts = (f"{rejection.source} at {rejection.offset:,}", f"{rejection.n_chars:,} characters", rejection.detail)
     return SampleText(_cut(text or ""), " · ".join(part for part in parts if part))
 
 

@@ -36,8 +36,8 @@ from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 
+# Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
-"""Files of a stage's folder that records do not list."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def _run_stages(
     if starts and (skipped := files_to_skip(recipe.input)):
         progress.report_skips(skipped)
     upstream = plan.digest
-    held: dict[str, tuple[str, int]] = {}
+    provided: dict[str, tuple[str, int]] = {}
     for name in names:
         stage = stage_of(recipe, name, plan)
         run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
             summaries.append(run.execute(progress))
-            _check_handover(held, stage, summaries[-1].counts)
+            _check_handover(provided, stage, summaries[-1].counts)
             if summaries[-1].counts.get("documents_out") == 0:
                 raise stage.nothing_left(summaries[-1].counts)
         elif gap := run.gap():
@@ -103,7 +103,7 @@ def _run_stages(
         if only == name:
             break
         upstream = run.digest(upstream)
-        held |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+        provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
@@ -120,15 +120,15 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     )
 
 
-def _check_handover(held: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
+def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
     """Check that a stage took what the nearest earlier stage handed over."""
-    for one in stage.consumes(counts):
-        if one.name in held:
-            giver, amount = held[one.name]
-            times = f", {one.times} times" * (one.times > 1)
+    for consumed in stage.consumes(counts):
+        if consumed.name in provided:
+            giver, amount = provided[consumed.name]
+            times = f", {consumed.times} times" * (consumed.times > 1)
             with _complete(stage.folder):
-                require_equal("run", f"{one.name} out of {giver}{times}", amount * one.times,
-                              f"{one.name} into {stage.name}", one.amount)  # fmt: skip
+                require_equal("run", f"{consumed.name} out of {giver}{times}", amount * consumed.times,
+                              f"{consumed.name} into {stage.name}", consumed.amount)  # fmt: skip
 
 
 @contextmanager
@@ -197,9 +197,9 @@ class StageRun(Generic[C]):
     def _stale(self) -> list[Path]:
         """Return the records of another configuration, which no sum and no manifest may hold."""
         folder, key = self.stage.folder, self.runners[0].key
-        wanted = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
-        found = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
-        return [path for path, record in found.items() if path not in wanted or record is None or record.key != key]
+        expected = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+        present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
+        return [path for path, record in present.items() if path not in expected or record is None or record.key != key]
 
     def _remove_stale_files(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
@@ -246,7 +246,7 @@ class StageRun(Generic[C]):
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
             run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.has_result, units))))
-        found = []
+        failures = []
         for unit in units:
             if (record := runner.load(unit)) is None:
                 path = UnitRecord.path(self.stage.folder, work.name, unit)
@@ -254,8 +254,8 @@ class StageRun(Generic[C]):
                     f"{path}: expected the record of a unit that has just run, got one that this version cannot read: "
                     "see that all machines run the same version of Clozeline, then run the same command again"
                 )
-            found.append(record)
-        return [record for record in found if record.status == "failed"]
+            failures.append(record)
+        return [record for record in failures if record.status == "failed"]
 
     def _raise(self, failed: Sequence[UnitRecord]) -> None:
         name = self.stage.name

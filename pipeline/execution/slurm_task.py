@@ -28,7 +28,7 @@ class JobIds:
         self.found: list[str] = []
 
     def __call__(self, answer: str) -> str:
-        """Keep and return the id at the end of `Submitted batch job 7`."""
+        """Keep the job id of the answer."""
         self.found.append(answer.split()[-1])
         return self.found[-1]
 

@@ -174,5 +174,5 @@ def require_equal(stage: str, left: str, left_value: int, right: str, right_valu
 
 def require_written(where: str, counted: tuple[int, int], written: tuple[int, int]) -> None:
     """Raise IntegrityError unless files hold the rows and tokens that were counted before they were written."""
-    for what, expected, found in zip(("rows", "tokens"), counted, written, strict=True):
-        require_equal(where, f"{what} counted", expected, f"{what} written", found)
+    for what, expected, actual in zip(("rows", "tokens"), counted, written, strict=True):
+        require_equal(where, f"{what} counted", expected, f"{what} written", actual)

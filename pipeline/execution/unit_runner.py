@@ -29,7 +29,7 @@ class UnitRunner:
         return self.stage.folder / LOGS / self.work.name
 
     def __call__(self, unit: int) -> None:
-        """Run a unit; an error of its own becomes a record with status `failed`."""
+        """Run a unit and record its result."""
         folder = self.stage.folder
         marker = self._marker(unit)
         try:

@@ -17,8 +17,8 @@ from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")
+# Columns of token sets that hold aligned texts.
 _PAIRS = ("target_ids", "target_language")
-"""Columns of token sets that hold aligned texts."""
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
@@ -82,10 +82,12 @@ def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
     rows = np.repeat(np.arange(len(documents)), copies)
     copy = np.arange(len(rows)) - np.repeat(offsets_of(copies)[:-1], copies)
     uids = documents.fixed["document_uid"]
-    keys = [place_key(uids[row].tobytes(), one, seed) for row, one in zip(rows.tolist(), copy.tolist(), strict=True)]
+    keys = [
+        place_key(uids[row].tobytes(), number, seed) for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
+    ]
     order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
-    found = _pick(documents, rows[order])
-    return Rows({**found.fixed, "copy": copy[order].astype(np.uint8)}, found.columns)
+    picked = _pick(documents, rows[order])
+    return Rows({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
 
 
 def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:

@@ -102,23 +102,21 @@ def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> di
     counts: dict[str, CopyCounts] = {}
     rows = zip(languages_of(documents, languages), copies.tolist(), tokens, others, strict=True)
     for language, number, size, other in rows:
-        one: CopyCounts = {
+        copy_counts: CopyCounts = {
             "documents": 1, "left_out": int(number == 0), "copies": number, "tokens": size + other,
             "copied_tokens": number * size, "copied_target_tokens": number * other,
         }  # fmt: skip
-        add_counts(counts, {language: one})
+        add_counts(counts, {language: copy_counts})
     return counts
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
-    """Yield rows by hash of their uid, a portion at a time: an index per token of a whole shard would be large."""
     order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
     for start in range(0, len(order), portion):
         yield rows.take(order[start : start + portion])
 
 
 def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
-    """Return the tokens of rows (separators included) by the language of their first document."""
     tokens = np.bincount(rows.fixed["language"], rows.columns["ids"].lengths, minlength=len(languages))
     return {name: int(count) for name, count in zip(languages, tokens, strict=False) if count}
 

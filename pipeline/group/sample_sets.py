@@ -46,15 +46,11 @@ def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) 
             )
         specs = {objective.grouping for objective in objectives}
     else:
-        specs = {_spec(chosen) for chosen in groupings}
+        specs = {GroupingSpec.of(chosen.name, to_plain(chosen.options)) for chosen in groupings}
     by_label = {spec.label: spec for spec in specs}
     if len(by_label) < len(specs):
         raise ConfigurationError(f"group: two groupings share a label: {sorted(spec.label for spec in specs)}")
     return tuple(SampleSet(by_label[label], _minimum(by_label[label], objectives)) for label in sorted(by_label))
-
-
-def _spec(chosen: Chosen) -> GroupingSpec:
-    return GroupingSpec.of(chosen.name, to_plain(chosen.options))
 
 
 def _minimum(spec: GroupingSpec, objectives: Sequence[Any]) -> MinimumRow:

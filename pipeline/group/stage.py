@@ -75,7 +75,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 yield f"corrupt.{number}: {error}"
         if len(usable) < len(entries):
             return
-        made = {one.label for one in sample_sets(self.config.groupings, entries, vocabulary)}
+        made = {sample_set.label for sample_set in sample_sets(self.config.groupings, entries, vocabulary)}
         for key, entry, label in usable:
             if label not in made:
                 yield f"{key}: '{entry.set_label}' reads the sample set {label}, but `group` makes {', '.join(made)}"
@@ -84,12 +84,12 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
         facts = [
             (
-                one.label,
-                one.minimum.tokens,
-                one.minimum.sentences,
-                find("clozeline.pipeline.group.groupings", one.spec.name).VERSION,
+                sample_set.label,
+                sample_set.minimum.tokens,
+                sample_set.minimum.sentences,
+                find("clozeline.pipeline.group.groupings", sample_set.spec.name).VERSION,
             )
-            for one in self.sets
+            for sample_set in self.sets
         ]
         return hash64(repr(facts))
 
@@ -110,7 +110,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     def row(self, counts: GroupCounts) -> Row:
         """Show documents, and for each set the tokens that it took of them, its samples and their tokens."""
-        without = {"without a copy": sum(one["left_out"] for one in counts.get("copies", {}).values())}
+        without = {"without a copy": sum(copy_counts["left_out"] for copy_counts in counts.get("copies", {}).values())}
         documents = amount(sum(counts["documents"].values()), "document")
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
@@ -128,8 +128,11 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return {
             f"{what} of {label}/{split}": amount
             for label, splits in counts.get("sets", {}).items()
-            for split, found in splits.items()
-            for what, amount in (("samples", found["samples"]), ("tokens", sum(found["by_language"].values())))
+            for split, set_counts in splits.items()
+            for what, amount in (
+                ("samples", set_counts["samples"]),
+                ("tokens", sum(set_counts["by_language"].values())),
+            )
         }
 
     def check(self, counts: GroupCounts) -> None:
@@ -143,7 +146,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                     _check_tokens(f"group {label}/{split}", set_counts, counts["read"][split])
         if "read" in counts and "copies" in counts:
             read, copies = counts["read"]["train"], counts["copies"].values()
-            balanced = sum(one["documents"] for one in copies), sum(one["tokens"] for one in copies)
+            balanced = tuple(sum(part[key] for part in copies) for key in ("documents", "tokens"))
             require_equal("group", "training documents", read["documents"], "documents to copy", balanced[0])
             require_equal("group", "tokens of training documents", read["tokens"] + read["target_tokens"],
                           "tokens of documents to copy", balanced[1])  # fmt: skip
@@ -151,8 +154,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
 def _set_row(splits: Mapping[str, SetCounts]) -> Row:
     total: SetCounts = {}
-    for found in splits.values():
-        add_counts(total, found)
+    for set_counts in splits.values():
+        add_counts(total, set_counts)
     out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
     return Row(amount(total["tokens_in"], "token"), out, (("token", total["tokens_dropped"]),))
 
@@ -176,7 +179,7 @@ def _check_tokens(where: str, set_counts: SetCounts, read: ReadCounts) -> None:
 
 def _check_copies(where: str, set_counts: SetCounts, copies: Sequence[CopyCounts]) -> None:
     """Check that a set read the tokens of all copies; only sets of pairs read both sides."""
-    tokens = sum(one["copied_tokens"] for one in copies)
+    tokens = sum(copy_counts["copied_tokens"] for copy_counts in copies)
     if "target_tokens" in set_counts:
-        tokens += sum(one["copied_target_tokens"] for one in copies)
+        tokens += sum(copy_counts["copied_target_tokens"] for copy_counts in copies)
     require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of copies", tokens)

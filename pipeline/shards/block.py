@@ -59,7 +59,7 @@ def decode(
     columns: Sequence[ColumnSpec],
     rows: int,
     max_bytes: int,
-    wanted: Collection[str] | None = None,
+    only: Collection[str] | None = None,
     scratch: memoryview | None = None,
 ) -> Rows:
     """Return the rows of one encapsulated record batch message, as views of `stored` where it is not compressed.
@@ -72,7 +72,7 @@ def decode(
         columns: the columns of the set.
         rows: rows that the index promises.
         max_bytes: largest size after decompression, in bytes.
-        wanted: names of the columns to decompress; the claims of the others are checked all the same. None: all.
+        only: names of the columns to decompress; the claims of the others are checked all the same. None: all.
         scratch: memory of at least `max_bytes` to decompress into, which the rows may be views of; None: fresh memory.
 
     Raises:
@@ -84,7 +84,7 @@ def decode(
         sizes = _buffer_sizes(header, columns, rows)
         if sum(sizes) > max_bytes:
             raise BlockError(f"at most {max_bytes} bytes after decompression", f"{sum(sizes)}")
-        taken = [wanted is None or spec.name in wanted for spec in columns]
+        taken = [only is None or spec.name in only for spec in columns]
         needed = [take for take, spec in zip(taken, columns, strict=True) for _ in range(_ARROW_BUFFERS[spec.kind])]
         buffers = _buffers(header, memoryview(message.body), sizes, needed, scratch)
     except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
@@ -213,8 +213,8 @@ def _to_lists(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged
     values = np.frombuffer(data, spec.dtype, len(data) // spec.width) if len(data) else np.empty(0, spec.dtype)
     count = int(offsets[-1])
     equal = equal_offsets(len(offsets) - 1, int(offsets[1])) if len(offsets) > 1 else offsets.astype(np.int64)
-    found = equal if np.array_equal(offsets, equal) else offsets.astype(np.int64)
-    rises = count >= 0 if found is equal else bool((np.diff(found) >= 0).all())
-    if found[0] != 0 or not rises or not 0 <= len(values) - count <= _PADDING:
+    bounds = equal if np.array_equal(offsets, equal) else offsets.astype(np.int64)
+    rises = count >= 0 if bounds is equal else bool((np.diff(bounds) >= 0).all())
+    if bounds[0] != 0 or not rises or not 0 <= len(values) - count <= _PADDING:
         raise BlockError(f"offsets of {spec.name} that rise from 0 to {len(values)}", "others")
-    return Ragged(values[:count], found)
+    return Ragged(values[:count], bounds)

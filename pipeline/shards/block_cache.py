@@ -22,12 +22,12 @@ from typing import Final
 from clozeline.files import replacing
 
 _OWN: Final = "clozeline"
+# Processes of a node that may fill the room found by a scan: each uses a share of it before its next scan.
 _WRITERS: Final = 16
-"""Processes of a node that may fill the room found by a scan: each uses a share of it before its next scan."""
+# Up to this number of files, a scan is too cheap to evict more than necessary in order to scan less often.
 _FEW: Final = 256
-"""Up to this number of files, a scan is too cheap to evict more than necessary in order to scan less often."""
+# Files of a full cache for each block that is not even written before the cache is scanned for room again.
 _FILES_A_MISS: Final = 64
-"""Files of a full cache for each block that is not even written before the cache is scanned for room again."""
 
 
 class _FullError(Exception):
@@ -115,7 +115,6 @@ class BlockCache:
                 raise _FullError
 
     def _is_left(self, file: tuple[int, int, str]) -> bool:
-        """Return whether a file is of another set or a killed process, and not in use since this object was made."""
         used, _, path = file
         return used < self._opened and (path.endswith(".tmp") or Path(path).parents[1] != self._set)
 

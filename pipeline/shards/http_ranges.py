@@ -20,8 +20,8 @@ from clozeline.pipeline.shards.errors import ObjectTooShortError, StrayAnswerErr
 
 _RETRIES: Final = Retry(total=None, connect=0, read=0, redirect=10, status=0, other=0)
 _CONNECTIONS: Final = 256
+# Bytes of an error's page that are read so that the connection can be kept.
 _ERROR_PAGE: Final = 1 << 16
-"""Bytes of an error's page that are read so that the connection can be kept."""
 
 
 class HttpRanges:
@@ -102,7 +102,6 @@ def _body(answer: BaseHTTPResponse, part: tuple[int, int] | None, limit: int) ->
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return the error that urllib3 has wrapped, whose text is the clearest."""
     while inner := error.__cause__ or next((part for part in error.args if isinstance(part, BaseException)), None):
         error = inner
     return error

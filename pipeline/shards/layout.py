@@ -27,17 +27,17 @@ class Compression:
     """zstd level, 1 to 19"""
 
 
-def block_rows_of(wanted: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
+def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
     """Return the rows of a block; `auto` counts full rows, so it depends on the configuration alone.
 
     Args:
-        wanted: the configured value.
+        block_rows: the configured value.
         features: list columns of the set.
         length: content tokens of a full row.
         id_bytes: bytes of a token id.
     """
-    if wanted != "auto":
-        return wanted
+    if block_rows != "auto":
+        return block_rows
     fixed = sum(16 if dtype == "binary16" else np.dtype(dtype).itemsize for dtype in FIXED_COLUMNS.values())
     ids = sum(feature.rank == 1 and feature.dtype == "ids" for feature in features)
     return auto_block_rows(fixed + ids * length * id_bytes)

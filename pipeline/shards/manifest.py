@@ -243,9 +243,9 @@ class Manifest(_Strict):
     def _add_up(self) -> None:
         """Compare the sums over the shards with the totals."""
         for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
-            found = int(numbers_of(self.shards, key).sum(dtype=object))
-            if found != total:
-                raise ValueError(f"the shards have {found} {key}, totals say {total}")
+            total = int(numbers_of(self.shards, key).sum(dtype=object))
+            if total != total:
+                raise ValueError(f"the shards have {total} {key}, totals say {total}")
         if len(set(paths_of(self.shards))) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
 
@@ -280,8 +280,8 @@ class Manifest(_Strict):
         try:
             raw = read_regular(path, SIZE_LIMIT)
         except OSError as error:
-            if (said := explain_texts(path)) is not None:
-                raise ConfigurationError(said) from error
+            if (problem := explain_texts(path)) is not None:
+                raise ConfigurationError(problem) from error
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
         check_entries(path, raw, ENTRY_LIMIT)
@@ -291,8 +291,8 @@ class Manifest(_Strict):
             text = manifest_text(plain)
         except ValueError as error:
             _refuse_newer(path, raw)
-            if (said := explain_texts(path)) is not None:
-                raise ConfigurationError(said) from error
+            if (problem := explain_texts(path)) is not None:
+                raise ConfigurationError(problem) from error
             raise ManifestError(
                 f"{path}: not a manifest of a shard set: {first_problem(error)}; {repair_of(path)}"
             ) from error

@@ -24,8 +24,8 @@ from clozeline.pipeline.shards.manifest import (
 from clozeline.pipeline.shards.shard import ShardInfo
 from clozeline.pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
+# From this number of shards on, their list is a file beside the manifest.
 _INLINE_LIMIT: Final = 100_000
-"""From this number of shards on, their list is a file beside the manifest."""
 
 
 class Outputs(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+# Files of runs, models and tokenizers.
 _OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary.json", "index.arrow"})
-"""Files of runs, models and tokenizers."""
 
 
 def explain_texts(path: Path) -> str | None:
@@ -15,16 +15,16 @@ def explain_texts(path: Path) -> str | None:
     Args:
         path: the file that was to be read, `FOLDER/manifest.json` where a folder was given.
     """
-    given = path.parent if path.name == "manifest.json" else path
-    if given == path:
+    root = path.parent if path.name == "manifest.json" else path
+    if root == path:
         what = "a file of texts or tables" if path.is_file() else None
     else:
-        what = "a folder of texts or tables" if not path.exists() and _holds_texts(given) else None
+        what = "a folder of texts or tables" if not path.exists() and _holds_texts(root) else None
     if what is None:
         return None
     return (
-        f"{given}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
-        f"input={given} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+        f"{root}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
+        f"input={root} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
     )
 
 

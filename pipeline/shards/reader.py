@@ -27,8 +27,8 @@ from clozeline.pipeline.shards.quarantine import Quarantine
 from clozeline.pipeline.shards.store import LARGEST_REQUEST, Range
 from clozeline.repair import repair_of
 
+# Errors of the process, not of the file: they must not count as a damaged block.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of the process, not of the file: they must not count as a damaged block."""
 
 
 class BlockStore(Protocol):
@@ -163,7 +163,6 @@ class ShardSet:
             )
 
     def _name(self, shard: int) -> Path | str:
-        """Return the shard's file or URL, for messages."""
         return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
 
     def _read_and_verify(self, block: int, buffer: bytearray | None) -> memoryview | bytes:

@@ -126,13 +126,12 @@ def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict
     """
     if not _is_zero("RANK", "SLURM_PROCID"):
         return None
-    found = {folder: store.sizes(folder, files) for folder in folders}
-    known = {folder: sizes for folder, sizes in found.items() if sizes is not None}
-    return known if len(known) == len(found) else None
+    sizes = {folder: store.sizes(folder, files) for folder in folders}
+    known = {folder: sizes for folder, sizes in sizes.items() if sizes is not None}
+    return known if len(known) == len(sizes) else None
 
 
 def _is_zero(variable: str, of_slurm: str) -> bool:
-    """Return whether this is process 0 by a variable that launchers set; a process without the variable is alone."""
     return os.environ.get(variable, os.environ.get(of_slurm, "0")) == "0"
 
 

@@ -26,8 +26,8 @@ SHARDS_FILE: Final = "shards.parquet"
 _ROW_LIMIT: Final = 1024
 _FOOTER: Final = 1 << 16
 _FORBIDDEN: Final = r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]"  # empty, '.' or '..' parts; scheme, backslash, control
+# Values one by one, and which of them are absent; all others store a long path once for a million rows.
 _ENCODINGS: Final = {"PLAIN", "RLE"}
-"""Values one by one, and which of them are absent; all others store a long path once for a million rows."""
 _TYPES: Final = {"path": pa.string(), "bytes": pa.int64(), "sha256": pa.binary(32), "blocks": pa.int64(),
                  "rows": pa.int64()}  # fmt: skip
 _SCHEMA: Final = pa.schema(list(_TYPES.items()))

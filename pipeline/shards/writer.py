@@ -102,17 +102,17 @@ class _Tally:
 def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
     """Yield the same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
     pending: list[Rows] = []
-    held = 0
+    buffered = 0
     for portion in portions:
         start = 0
-        while held + len(portion) - start >= size:
-            stop = start + size - held
+        while buffered + len(portion) - start >= size:
+            stop = start + size - buffered
             yield _concatenate([*pending, cut(portion, start, stop)])
-            pending, held, start = [], 0, stop
+            pending, buffered, start = [], 0, stop
         if start < len(portion):
             pending.append(cut(portion, start, len(portion)))
-            held += len(portion) - start
-    if held:
+            buffered += len(portion) - start
+    if buffered:
         yield _concatenate(pending)
 
 

@@ -69,7 +69,6 @@ class PairOptions:
     ] = "eos"
 
     def __post_init__(self) -> None:
-        """Check combinations of options."""
         if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 

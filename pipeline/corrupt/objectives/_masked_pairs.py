@@ -73,7 +73,6 @@ class MaskedPairOptions:
     max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
-        """Check combinations of options."""
         if self.mask_rate == 0:
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
         check_shares(self.mask_share, self.random_share)

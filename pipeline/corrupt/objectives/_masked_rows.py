@@ -79,7 +79,6 @@ class RowOptions:
     ] = True
 
     def __post_init__(self) -> None:
-        """Check combinations of options."""
         if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 
@@ -93,7 +92,6 @@ class MaskedOptions(RowOptions):
     mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:
-        """Check that rows have labels."""
         super().__post_init__()
         if self.mask_rate == 0:
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
@@ -108,7 +106,6 @@ class RoleOptions(MaskedOptions):
     max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
-        """Check that the shares do not exceed 1."""
         super().__post_init__()
         check_shares(self.mask_share, self.random_share)
 

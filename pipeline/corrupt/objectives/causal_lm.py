@@ -75,7 +75,6 @@ class CausalLM(Objective):
         """Store the language of each row, for encoders with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
-            """Check combinations of options."""
             if self.add_bos and self.grouping == "packed":
                 raise ValueError("add_bos concerns document rows; packed rows stay as they are")
             if self.add_bos and self.architecture == "encoder":

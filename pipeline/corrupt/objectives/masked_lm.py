@@ -45,7 +45,6 @@ class RateRange:
     """lowest and highest share; all label counts between them, at least 1, are equally likely"""
 
     def __post_init__(self) -> None:
-        """Check the order."""
         if not self.uniform[0] < self.uniform[1]:
             raise ValueError(f"uniform {list(self.uniform)}: expected the lowest share before a higher one")
 
@@ -93,7 +92,6 @@ class MaskedLM(MaskedRow):
         """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
-            """Check combinations of options."""
             super().__post_init__()
             if not self.cross_documents and self.grouping == "sentence_pair":
                 raise ValueError("cross_documents: false concerns packed rows; a window holds one document")

@@ -67,7 +67,6 @@ class Mass(Objective):
         """Mask one fragment of a packed row; false masks one in each document, and stores the document starts."""
 
         def __post_init__(self) -> None:
-            """Check combinations of options."""
             if not self.cross_documents and self.grouping == "document":
                 raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             check_shares(self.mask_share, self.random_share)

@@ -165,7 +165,6 @@ class Mixture(Objective):
         return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
 
     def _part_of(self, example: Example) -> tuple[Objective, Example]:
-        """Return the part of an example, and the example with only the features of that part."""
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 

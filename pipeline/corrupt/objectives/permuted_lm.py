@@ -66,7 +66,6 @@ class PermutedLM(SingleRow):
         """Tokens in the longest span; a length l has the weight 1 / l."""
 
         def __post_init__(self) -> None:
-            """Refuse rows without a prediction."""
             super().__post_init__()
             if self.prediction_rate == 0:
                 raise ValueError("prediction_rate 0 predicts nothing; expected more than 0")

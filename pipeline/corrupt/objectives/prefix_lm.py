@@ -68,7 +68,6 @@ class PrefixLM(Objective):
         """Special token that opens the decoder's input of an encoder-decoder."""
 
         def __post_init__(self) -> None:
-            """Check combinations of options."""
             if self.suffix_rate == 0:
                 raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):

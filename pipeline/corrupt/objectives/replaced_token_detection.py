@@ -61,7 +61,6 @@ class ReplacedTokenDetection(MaskedRow):
         max_labels: MaxLabels = None
 
         def __post_init__(self) -> None:
-            """Check that `mask_share` is set with a generator only."""
             super().__post_init__()
             if self.replacement != "generator" and self.mask_share != 1:
                 raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")

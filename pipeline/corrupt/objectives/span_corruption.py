@@ -88,7 +88,6 @@ class SpanCorruption(Objective):
         """First token of the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """Check combinations of options."""
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
             if self.attention == "causal" and self.architecture != "decoder":

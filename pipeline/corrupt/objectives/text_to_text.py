@@ -42,7 +42,6 @@ class Task:
     """relative rate of the task, instead of the one that follows from `examples`"""
 
     def __post_init__(self) -> None:
-        """Check the template and the weight."""
         if self.template.count(_SOURCE) != 1:
             raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
         if self.weight is not None and self.examples is None:
@@ -88,7 +87,6 @@ class TextToText(Objective):
         """First token of the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """Check that sources differ, and that all tasks or none have examples and weights."""
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
@@ -148,7 +146,6 @@ class TextToText(Objective):
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:
-        """Return the task of each row; there is no column for a single task."""
         if len(self.options.tasks) == 1:
             return np.zeros(len(samples), np.int64)
         return samples.fixed["part"].astype(np.int64)

@@ -51,7 +51,6 @@ class TranslationLM(MaskedPair):
         """Restart position ids with the second segment; applied when batches are built, not stored."""
 
         def __post_init__(self) -> None:
-            """Check also the length."""
             super().__post_init__()
             if self.max_length < 5:
                 raise ValueError(f"max_length {self.max_length} leaves no room for two texts; expected 5 or more")

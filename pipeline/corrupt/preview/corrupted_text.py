@@ -87,8 +87,8 @@ def corrupt_text(
     texts = [_text(text, target), *(_text(other, "") for other in others)]
     codec: TextCodec
     if tokenizer is None:
-        texts = [_in_words(one) for one in texts]
-        codec = Words(part for one in texts for part in (*one.sentences, one.target))
+        texts = [_in_words(document) for document in texts]
+        codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
         codec = TokenizerPieces(load_tokenizer(Path(tokenizer)))
     return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
@@ -130,6 +130,5 @@ def _text(text: str, target: str) -> Text:
 
 
 def _in_words(text: Text) -> Text:
-    """Return the same text with blanks between words and punctuation."""
     sentences = tuple(" ".join(_WORD.findall(sentence)) for sentence in text.sentences)
     return Text(sentences, " ".join(_WORD.findall(text.target)))

@@ -16,8 +16,8 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 _BROKEN: Final = "\ufffd"
 _LONGEST_CHARACTER: Final = 4
+# Tokens shown on either side of a token.
 _CONTEXT: Final = 5
-"""Tokens shown on either side of a token."""
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -35,7 +35,7 @@ PLAIN: Final = Mark()
 def visible(text: str) -> str:
     """Replace line ends, tabs and invisible characters by signs, so that text cannot act on a terminal."""
     shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
-    return _UNSEEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", shown)
+    return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
 class Decoder(Protocol):

@@ -15,15 +15,15 @@ from clozeline.pipeline.corrupt.preview.pieces import PLAIN, Mark, Pieces
 from clozeline.pipeline.corrupt.preview.view import Cell, Parts, Passage, Sheet, Token
 from clozeline.pipeline.rows import Row
 
+# The text column of each type of set.
 _TEXTS: Final = ("input_ids", "ids", "token_ids")
-"""The text column of each type of set."""
+# Pairs of columns that hold two texts, and their titles.
 _PAIRS: Final = {
     ("ids", "partner_ids"): ("window", "partner, from another document"),
     ("ids", "target_ids"): ("text", "other side"),
     ("input_ids", "input_ids_b"): ("one text", "the text it belongs to"),
     ("token_ids", "target_ids"): ("text", "other side"),
 }
-"""Pairs of columns that hold two texts, and their titles."""
 _BOUNDARIES: Final = {"sentence_starts": "|", "segment_starts": "‖", "document_starts": "▌"}
 _READS: Final = {
     0: "any position",
@@ -44,8 +44,8 @@ _SENTENCE_LABELS: Final = {
     0: "0: the second segment follows the first",
     1: "1: it does not (from elsewhere, or swapped)",
 }
+# Tokens shown on either side of a predicted one.
 _CONTEXT: Final = 5
-"""Tokens shown on either side of a predicted one."""
 _HIDDEN: Final = (Token("▁", "marker", 0, "not seen yet"),)
 
 
@@ -214,14 +214,14 @@ def _number_sheets(row: Row) -> Parts:
             continue
         values = row[name]
         if name == "sentence_label":
-            said = _SENTENCE_LABELS[int(values[0])]
+            meaning = _SENTENCE_LABELS[int(values[0])]
         elif name == "task":
-            said = f"number {int(values[0])} of the configuration"
+            meaning = f"number {int(values[0])} of the configuration"
         elif name == "partner_document_uid":
-            said = f"document {values.tobytes().hex()}, from token {int(row['partner_offset'][0])}"
+            meaning = f"document {values.tobytes().hex()}, from token {int(row['partner_offset'][0])}"
         else:
-            said = ", ".join(f"{value:g}" for value in values.tolist())
-        facts.append((title, said))
+            meaning = ", ".join(f"{value:g}" for value in values.tolist())
+        facts.append((title, meaning))
     return [Sheet("what the row says", (), tuple(facts))] if facts else []
 
 
@@ -236,7 +236,6 @@ def _input_and_target(row: Row) -> tuple[Int64, Int64]:
 
 
 def _boundaries(row: Row) -> Mapping[int, str]:
-    """Return the signs of the boundaries in the row's first text, by position."""
     return {int(at): sign for name, sign in _BOUNDARIES.items() for at in row.columns.get(name, ())}
 
 
@@ -250,5 +249,4 @@ def _prefix_marks(row: Row, name: str) -> list[Mark]:
 
 
 def _has(row: Row, name: str) -> bool:
-    """Return whether a column has a value; in a mixture, columns of the other parts are empty."""
     return len(row.columns.get(name, ())) > 0

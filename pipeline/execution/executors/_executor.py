@@ -42,7 +42,6 @@ class Deal:
     tasks: int
 
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        """Run the units of a task that have no result yet."""
         for unit in self.units[rank::world_size]:
             if not self.step.has_result(unit):
                 self.step(unit)

@@ -27,15 +27,15 @@ from clozeline.pipeline.recipe import ExecutorConfig
 
 Word = Annotated[str, Field(pattern=r"^[^\s]+$")]
 _JOB: Final = "slurm_job"
+# States of a task that has not ended.
 _WAITING: Final = frozenset({
     "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING",
     "SUSPENDED", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT", "RESV_DEL_HOLD",
 })  # fmt: skip
-"""States of a task that has not ended."""
+# Times that the queue may fail to answer before the driver gives up.
 _SILENT_POLLS: Final = 30
-"""Times that the queue may fail to answer before the driver gives up."""
+# Times to look for the records of tasks that completed: a network file system may show them late.
 _VISIBLE_POLLS: Final = 6
-"""Times to look for the records of tasks that completed: a network file system may show them late."""
 
 
 class Slurm:
@@ -92,19 +92,19 @@ class Slurm:
         logs_apart()
         from clozeline.pipeline.execution.slurm_task import JobExecutor, JobIds
 
-        given, ids = self._options, JobIds()
-        arrays = -(-deal.tasks // given.max_array_size)
+        options, ids = self._options, JobIds()
+        arrays = -(-deal.tasks // options.max_array_size)
         executor = JobExecutor(
             [deal],
             tasks=deal.tasks,
             workers=max(1, self._config.workers // arrays) if self._config.workers else -1,
-            time=given.time,
-            partition=given.partition,
-            qos=given.qos,
-            cpus_per_task=given.cpus_per_task,
-            mem_per_cpu_gb=given.mem_per_cpu_gb,
-            sbatch_args=given.sbatch_args,
-            max_array_size=given.max_array_size,
+            time=options.time,
+            partition=options.partition,
+            qos=options.qos,
+            cpus_per_task=options.cpus_per_task,
+            mem_per_cpu_gb=options.mem_per_cpu_gb,
+            sbatch_args=options.sbatch_args,
+            max_array_size=options.max_array_size,
             max_array_launch_parallel=True,
             job_id_retriever=ids,
             job_name=f"clozeline-{folder.parents[1].name}",
@@ -146,9 +146,9 @@ class Slurm:
     def _states(self, jobs: list[str]) -> dict[int, str]:
         """Return the state of each task; nothing where the cluster keeps no accounts."""
         words = ("--noheader", "--parsable2", "--allocations", "--format", "JobID,State", "--jobs", ",".join(jobs))
-        found = _command("sacct", *words)
+        answer = _command("sacct", *words)
         states: dict[int, str] = {}
-        for line in found.stdout.splitlines() if found.returncode == 0 else []:
+        for line in answer.stdout.splitlines() if answer.returncode == 0 else []:
             name, _, state = line.partition("|")
             job, _, tasks = name.partition("_")
             first = jobs.index(job) * self._options.max_array_size if job in jobs else 0
@@ -184,7 +184,7 @@ def _command(*words: str) -> subprocess.CompletedProcess[str]:
 
 def _in_queue(jobs: list[str]) -> bool | None:
     """Return whether the queue holds a task of the jobs; None where it does not answer."""
-    found = _command("squeue", "--noheader", "--jobs", ",".join(jobs), "--format", "%i")
-    if found.returncode == 0:
-        return bool(found.stdout.strip())
-    return False if "Invalid job id" in found.stderr else None
+    answer = _command("squeue", "--noheader", "--jobs", ",".join(jobs), "--format", "%i")
+    if answer.returncode == 0:
+        return bool(answer.stdout.strip())
+    return False if "Invalid job id" in answer.stderr else None

@@ -24,10 +24,10 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import hash64, sample_uid
 
+# Tokens of the longest row whose positions are stored as uint16, with a token in front.
 _SHORT: Final = 65_535
-"""Tokens of the longest row whose positions are stored as uint16, with a token in front."""
+# Longest text of an option in a label; what is longer is named by its hash.
 _LONGEST_VALUE: Final = 64
-"""Longest text of an option in a label; what is longer is named by its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: st
     """
     uids = documents.fixed["document_uid"]
     copies = documents.fixed["copy"]
-    found = [
+    sample_uids = [
         sample_uid(uids[document].tobytes(), int(copies[document]), position, label)
         for document, position in zip(first.tolist(), offset.tolist(), strict=True)
     ]
-    return Starts(first, offset, np.array(found, dtype=np.uint64))
+    return Starts(first, offset, np.array(sample_uids, dtype=np.uint64))
 
 
 def sample_rows(

@@ -58,7 +58,6 @@ class Parallel(Grouping):
         """Inputs to take (`cut: source`), with their length and share in parts per million; none: all of them."""
 
         def __post_init__(self) -> None:
-            """Check what concerns several options."""
             if (self.cut == "source") != (self.target_length is not None):
                 raise ValueError("target_length is for `cut: source`, which needs it")
             if self.sources and (self.cut == "longer" or self.parts):
@@ -82,7 +81,7 @@ class Parallel(Grouping):
         """Make one row of each pair."""
         sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
         starts = starts_at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
-        parts, lengths, wanted = self._parts(documents, starts.uids, context)
+        parts, lengths, needed = self._parts(documents, starts.uids, context)
         first, second = self._sizes(sources.lengths, targets.lengths, lengths)
         both = sources.lengths + targets.lengths
         empty = (sources.lengths == 0) | (targets.lengths == 0)
@@ -91,7 +90,7 @@ class Parallel(Grouping):
             too_long = targets.lengths > self.options.target_length
         sentence_starts = _starts_before(_side(documents, "sentence_starts"), first, self._starts.dtype)
         short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
-        reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short, "one_sentence": alone}
+        reasons = {"empty": empty, **needed, "too_long": too_long, "too_short": short, "one_sentence": alone}
         kept, dropped = np.ones(len(documents), np.bool_), {}
         for reason, rejected in reasons.items():
             dropped[reason] = int(both[kept & rejected].sum())
@@ -146,13 +145,11 @@ class Parallel(Grouping):
 
 
 def _starts_before(starts: Ragged, bounds: Int64, dtype: str) -> Ragged:
-    """Return the starts of each row that lie below its bound."""
     inside = starts.values < np.repeat(bounds, starts.lengths)
     counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
     return Ragged(starts.values[inside].astype(dtype), offsets_of(counts))
 
 
 def _side(documents: Rows, name: str) -> Ragged:
-    """Return a column of the documents, or empty lists where documents have no other side."""
     empty = Ragged(np.empty(0, np.uint16), np.zeros(len(documents) + 1, np.int64))
     return documents.columns.get(name, empty)

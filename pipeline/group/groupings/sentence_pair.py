@@ -31,8 +31,8 @@ from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
+# Other documents among which a partner is sought.
 _CANDIDATES: Final = 16
-"""Other documents among which a partner is sought."""
 _HALF: Final = np.uint64(32)
 
 
@@ -86,8 +86,8 @@ class SentencePair(Grouping):
         starts, parts = self._windows(filled, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         sentence_starts, lengths = starts_in_rows(flat_positions, offsets, self.columns[1].dtype), np.diff(offsets)
-        wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
-        kept, dropped = filter_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
+        required = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
+        kept, dropped = filter_by_minimum(lengths, lengths, sentence_starts.lengths, required)
         if self.options.partner and kept.any() and not _several_texts(filled):
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False
@@ -122,7 +122,6 @@ class SentencePair(Grouping):
         return Starts(first, offset, uids).take(order), parts[order]
 
     def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
-        """Return the tokens that windows of these uids should have."""
         drawn = random_bits(_keys(uids, context), LENGTHS, 2) >> _HALF
         shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
         return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
@@ -149,7 +148,6 @@ class SentencePair(Grouping):
 
 
 def _several_texts(documents: Rows) -> bool:
-    """Return whether the documents hold more than one text and its copies."""
     uids = documents.fixed["document_uid"]
     return bool((uids != uids[:1]).any())
 
@@ -161,14 +159,7 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
 def _partner_documents(
     documents: Rows, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
 ) -> tuple[Int64, Int64]:
-    """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow.
-
-    Args:
-        documents: documents in hash order, none empty.
-        flat_positions: sentence starts over the flat tokens.
-        document_of: document of each window, which must have another one.
-        need: number of tokens of the partner.
-    """
+    """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow."""
     tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
     partner, choices = np.full(len(document_of), -1, np.int64), np.zeros(len(document_of), np.int64)
     seen, longest_yet = np.zeros(len(document_of), np.int64), np.zeros(len(document_of), np.int64)
