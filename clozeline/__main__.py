@@ -66,7 +66,7 @@ def commands() -> dict[str, dict[str, Command]]:
     """Return all subcommands by heading."""
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
-        _dashed(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
+        _with_dashes(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
         for name in stage_names()
     }
     return {
@@ -75,7 +75,7 @@ def commands() -> dict[str, dict[str, Command]]:
         "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
         **{
             heading: {
-                _dashed(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
+                _with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
                 for path in sorted((HOME / "tools" / room).glob("[!_]*.py"))
             }
             for room, heading in _HEADINGS.items()
@@ -98,7 +98,7 @@ def main() -> int:
         _where(arguments)
     else:
         command = _command(name)
-        sys.argv = [f"clozeline {_dashed(name)}", *arguments]
+        sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return command.run(arguments)
     return 0
 
@@ -110,7 +110,7 @@ def _own() -> dict[str, str]:
 def _command(name: str) -> Command:
     """Return a subcommand; any other word is an error."""
     known = {key: command for group in commands().values() for key, command in group.items()}
-    dashed = _FORMER_NAMES.get(name, _dashed(name))
+    dashed = _FORMER_NAMES.get(name, _with_dashes(name))
     if dashed in known:
         return known[dashed]
     near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
@@ -134,7 +134,7 @@ def _where(arguments: list[str]) -> None:
 def _help() -> str:
     from clozeline.pipeline.execution.stage_order import all_stages  # takes a second, which no other command needs
 
-    order = {_dashed(name): number for number, name in enumerate(all_stages())}
+    order = {_with_dashes(name): number for number, name in enumerate(all_stages())}
     folder = HOME / "configs" / "recipes"
     recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
     lines = [_USAGE.format(recipes=recipes)]
@@ -145,7 +145,7 @@ def _help() -> str:
     return "\n".join(lines)
 
 
-def _dashed(name: str) -> str:
+def _with_dashes(name: str) -> str:
     return name.replace("_", "-")
 
 

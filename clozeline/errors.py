@@ -36,7 +36,7 @@ _LONG_VALUE: Final = re.compile(
 def message_text(text: str) -> str:
     """Return a text as every message shows it: without secrets, and with long values cut.
 
-    A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, the whole 20,000. So no message
+    A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, all of it 20,000. So no message
     prints a document.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE)
@@ -68,7 +68,7 @@ class ConfigurationError(ClozelineError):
 
 
 class NewerFormatError(ClozelineError):
-    """A file is whole, but of a later format than this version reads: another version is to be installed."""
+    """A file is intact, but of a later format than this version reads: install a newer version."""
 
     exit_code = 64
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: one atomic write, one lock, one hash, one sweep."""
+"""Write files atomically, lock them, hash them, and remove temporary files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Write a file whole or not at all: yield a temporary path beside it, then give it its name.
+    """Write a file atomically: yield a temporary path in the same folder, then rename it.
 
     Args:
         path: the file, new or to be replaced; its folder exists.

@@ -1,6 +1,6 @@
 """Files of finished units, compared with the records of those units when they are read.
 
-The whole file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
+The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A recipe: the one YAML file that says what a pipeline run reads, does and writes.
 
-A stage runs if the recipe has its key. `input` and `output` are those of the whole recipe: a stage writes
+A stage runs if the recipe has its key. `input` and `output` are those of the entire recipe: a stage writes
 `output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
 """
 
@@ -57,7 +57,7 @@ class InputEntry:
     unknown: Literal["refuse", "skip"] = "refuse"
     """files in a folder that no reader knows by content or name, such as pictures: an error, or skipped and listed"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
-    """options of the reader; a recipe gives them beside the keys above"""
+    """options of the reader; a recipe gives them next to the keys above"""
 
     def __post_init__(self) -> None:
         try:
@@ -204,7 +204,7 @@ class Recipe:
 
     @property
     def output_folder(self) -> Path:
-        """The folder of the whole run."""
+        """The folder of the run."""
         if self.output is None:
             raise ConfigurationError("no output folder: add output=DIR to the command, or `output:` to the recipe")
         return self.output

@@ -168,7 +168,7 @@ class Rows:
         return Rows(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
     def with_columns(self, columns: Mapping[str, Ragged]) -> Rows:
-        """Return the same fixed columns beside other list columns."""
+        """Return rows with the same fixed columns and other list columns."""
         return Rows(self.fixed, columns)
 
     @staticmethod

@@ -39,7 +39,7 @@ class Vocabulary:
         modes: ids of the mode tokens `R`, `S`, `X`.
         special: [size] bool, ids without text; objectives never select them.
         word_start: [size] bool, ids whose piece opens a word by itself; `opens_word` tells of tokens in a row.
-        fingerprint: SHA-256 (hex) over the pieces, their types and the normaliser.
+        fingerprint: SHA-256 (hex) over the pieces, their types and the normalizer.
         folder: where the tokenizer lies, None for a vocabulary that was not loaded; not part of its identity.
         token_counts: [size] uint64, occurrences of each id in the corpus, None where unknown; not part of its identity.
         ends_in_space: [size] bool, ids whose piece ends in white space other than a space: a word opens after it. None,

@@ -6,7 +6,7 @@ A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn
 uses the former name ends with an error that gives the present one. `SYNONYMS` maps names of other libraries to what a
 message says of them, by the last word of an unknown key. Files of an earlier version are read within
 `former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
-whose key holds a mapping that is written beside its other keys lists it: `BESIDE: ClassVar = {"objective": "name"}`.
+with a key whose mapping is written inline, next to its other keys, lists it: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
 from __future__ import annotations

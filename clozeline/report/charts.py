@@ -83,7 +83,7 @@ Paint = Callable[["Axes"], None]
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its name, its length, and the figure beside the name."""
+    """One bar: its name, its length, and the figure next to the name."""
 
     name: str
     value: float
@@ -101,7 +101,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """The figure beside the name."""
+        """The figure next to the name."""
         return f"{self.count:,}{f' · {self.note}' if self.note else ''}"
 
 
@@ -361,7 +361,7 @@ def _svg(height: int, paint: Paint) -> str:
 
 
 def _apply_theme(svg: str, height: int) -> str:
-    """Return matplotlib's SVG as part of a page: no ids, no style sheet, no fixed size, the page's colours."""
+    """Return matplotlib's SVG as part of a page: no ids, no style sheet, no fixed size, the page's colors."""
     inside = svg[svg.index(">", svg.index("<svg")) + 1 :]
     marks = dict(re.findall(r'<path id="([^"]*)" d="([^"]*)"', inside))
     inside = re.sub(r"<(metadata|defs).*?</\1>", "", inside, flags=re.DOTALL)
@@ -376,4 +376,4 @@ def _tag(tag: str, marks: Mapping[str, str]) -> str:
     if used := re.match(r'<use xlink:href="#([^"]*)" x="([^"]*)" y="([^"]*)"', tag):
         mark = " ".join(marks[used[1]].split())
         tag = tag.replace(used[0], f'<path d="{mark}" transform="translate({used[2]} {used[3]})"')
-    return re.sub("#00000[1-9ab]", lambda colour: _VARIABLES[colour[0]], tag)
+    return re.sub("#00000[1-9ab]", lambda color: _VARIABLES[color[0]], tag)

@@ -65,7 +65,7 @@ def escape(text: str) -> str:
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return a whole page that refers to no other file.
+    """Return a complete page that refers to no other file.
 
     Args:
         title: text of the heading and of the browser's tab.
@@ -80,7 +80,7 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page whole or not at all."""
+    """Write a page atomically."""
     with publish(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

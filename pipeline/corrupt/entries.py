@@ -15,7 +15,7 @@ from clozeline.pipeline.shards.layout import BlockRows, Compression
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ObjectiveEntry(NamedObjective):
-    """One example set. The options of the objective are beside these keys."""
+    """One example set. The options of the objective are keys of the same mapping."""
 
     variants: Annotated[int, Field(ge=1, le=65536)] = 1
     """corruptions of each training sample; held-out samples have one"""

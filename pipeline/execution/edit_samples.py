@@ -22,7 +22,7 @@ class EditSample(TypedDict):
     origin: str
     before: str
     after: str
-    """the passage after the edit; "" where the whole of it was removed"""
+    """the passage after the edit; "" if all of it was removed"""
 
 
 EditSamples: TypeAlias = dict[str, list[EditSample]]

@@ -1,7 +1,7 @@
 """Inputs: the files that the entries of a recipe name, by source name.
 
 Of a folder, hidden files and Clozeline's own outputs are left out, and a file of no known kind is an error: checksums,
-logs and archives beside the data must not become documents.
+logs and archives next to the data must not become documents.
 """
 
 from __future__ import annotations

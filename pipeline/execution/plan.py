@@ -56,7 +56,7 @@ class PlannedRange:
 class Plan:
     """Ranges in order of source name and offset, and the number of shards of every later set.
 
-    A unit is one range, or several whole files that are consecutive and small.
+    A unit is one range, or several consecutive small files.
     """
 
     ranges: tuple[PlannedRange, ...]

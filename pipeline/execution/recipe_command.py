@@ -27,7 +27,7 @@ from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, s
 from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
-# Algorithms whose options are beside other keys of a recipe.
+# Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
     ("input", "reader", "clozeline.pipeline.ingest.readers"),
     ("executor.options", "executor.name", "clozeline.pipeline.execution.executors"),

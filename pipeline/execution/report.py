@@ -121,7 +121,7 @@ def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequenc
 
 
 def write_run_report(output: Path, names: Sequence[str]) -> Path:
-    """Write `report.json` and `report.html` of a run, unless they are whole and newer than what its stages wrote.
+    """Write `report.json` and `report.html` of a run, unless they are complete and newer than what its stages wrote.
 
     Args:
         output: folder of the run.

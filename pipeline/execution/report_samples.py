@@ -56,7 +56,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of whole numbers in ranges; `edges` has one entry more than `counts`."""
+    """Counts of integers in ranges; `edges` has one entry more than `counts`."""
 
     edges: list[int]
     counts: list[int]

@@ -1,4 +1,4 @@
-"""Stages: passes over units, published whole, recorded one by one, skipped when they are done.
+"""Stages: passes over units, each published atomically, recorded, and skipped when it is done.
 
 A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/dedup/stage.py` holds `DedupStage` and
 `DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares everything that the runner needs.
@@ -97,7 +97,7 @@ class Stage(ABC, Generic[K, C]):
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages find a tokenizer in `tokenizer/` of its folder"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
-    """keys of the recipe, beside its own, that decide its bytes"""
+    """keys of the recipe, in addition to its own, that determine its output"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

@@ -54,7 +54,7 @@ def add_counts(total: M, more: M) -> M:
 
 @dataclass
 class Output:
-    """Files of one unit: each is published whole and listed in the unit's record."""
+    """Files of one unit: each is published atomically and listed in the unit's record."""
 
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -10,7 +10,6 @@ from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import Chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _fill_bits(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
     np.bitwise_xor(out, spare, out=out)
 
 
-def _indexed_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
+def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
     """Yield (rows, bits [rows, widest]) for a few rows at a time: 48 random bits and a 16-bit index, hence unique.
 
     Columns after a row's size hold the greatest value. Rows come in order of size; the array is reused.
@@ -123,7 +123,7 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
         counts: at most `candidates`, shape [n].
         stream: random stream.
     """
-    return _take_smallest(counts, _indexed_bits(keys, stream, candidates))
+    return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
 
 def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int = POSITIONS) -> Ragged:
@@ -140,13 +140,13 @@ def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int
 
     Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
     """
-    return _take_smallest(counts, _indexed_times(keys, stream, mean_times))
+    return _take_smallest(counts, _iter_times(keys, stream, mean_times))
 
 
-def _indexed_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
-    """Like `_indexed_bits`, with the bits of exponential times instead of uniform bits."""
+def _iter_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
+    """Like `_iter_bits`, with the bits of exponential times instead of uniform bits."""
     sizes, offsets = mean_times.lengths, mean_times.offsets
-    for rows, bits in _indexed_bits(keys, stream, sizes):
+    for rows, bits in _iter_bits(keys, stream, sizes):
         # times [rows, widest]: exponential times scaled by the candidates' means
         index = np.arange(bits.shape[1])
         outside = index >= sizes[rows][:, None]
@@ -196,7 +196,7 @@ def _write_rows(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
-    return _sort_indices(counts, _indexed_bits(keys, stream, counts))
+    return _sort_indices(counts, _iter_bits(keys, stream, counts))
 
 
 def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Ragged:
@@ -205,11 +205,11 @@ def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Rag
     Indices i are sorted by i + u * (distance + 1), u uniform in [0, 1) with 32 bits: the local shuffle of
     arXiv 1711.00043. Rows of c indices need c + distance <= 65,535.
     """
-    return _sort_indices(counts, _indexed_near_bits(keys, stream, counts, distance))
+    return _sort_indices(counts, _iter_near_bits(keys, stream, counts, distance))
 
 
-def _indexed_near_bits(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
-    for rows, bits in _indexed_bits(keys, stream, counts):
+def _iter_near_bits(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
+    for rows, bits in _iter_bits(keys, stream, counts):
         index = np.arange(bits.shape[1], dtype=np.uint64)
         # fixed point: i + u * (distance + 1) in bits 16..63, the index below
         bits >>= np.uint64(32)

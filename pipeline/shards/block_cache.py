@@ -4,8 +4,8 @@ A full cache keeps what it has. An epoch reads every block once, in an order of 
 likelier to come soon than any other. Evicting the least recently used at 20 % of a set would give 2 % of hits instead
 of 20. Only what other runs left is evicted.
 
-A cached block is not trusted: the reader checks its hash, wherever the bytes came from. A file appears whole (temporary
-name, rename) and disappears whole (unlink; an open file stays readable), so a reader never sees half a block.
+A cached block is not trusted: the reader checks its hash, wherever the bytes came from. Files appear and
+disappear atomically (rename; unlink, which keeps an open file readable), so a reader never sees half a block.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BlockCache:
     """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at the same depth.
 
     Args:
-        folder: of the whole cache; its bound is for all sets in it. Other files in the folder are left alone.
+        folder: of the cache; its limit is for all sets in it. Other files in the folder are left alone.
         set_name: name of the set's part of it, such as 16 digits of its digest.
         max_bytes: bound, kept by all processes together; bytes being written may exceed it for a moment. Evicted are
             files of other sets, and of killed processes, that were last used before this object was made.

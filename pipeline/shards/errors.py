@@ -9,7 +9,7 @@ from clozeline.repair import repair_of
 
 
 class ManifestError(IntegrityError):
-    """A manifest or its index is not what this version reads, or contradicts the files beside it."""
+    """A manifest or its index is not what this version reads, or contradicts the files next to it."""
 
 
 class DamagedBlock(IntegrityError):

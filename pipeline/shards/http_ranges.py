@@ -1,6 +1,6 @@
 """Byte ranges of objects by HTTP, with urllib3: its pools keep connections open, and it reads bodies in bounds.
 
-fsspec's HTTP reader fetches the whole object when a server ignores ranges, which would be a shard for every block.
+fsspec's HTTP reader fetches the complete object when a server ignores ranges, which would be a shard for every block.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _body(answer: BaseHTTPResponse, part: tuple[int, int] | None, limit: int) ->
         if len(body) <= limit:
             answer.read(1)  # the end, or the error of a connection that was cut
         return body
-    if answer.status != 200:  # a whole object may be long: keeping its connection is not worth reading it
+    if answer.status != 200:  # a complete object may be long: keeping its connection is not worth reading it
         answer.read(_ERROR_PAGE, decode_content=False)
     return b""
 

@@ -1,4 +1,4 @@
-"""`index.arrow`: one row a block, with its byte range and hash; 40 bytes a block, read whole.
+"""`index.arrow`: one row per block with its byte range and hash, 40 bytes each, read at once.
 
 It is read as a block is, because Arrow's own reader would decompress whatever a file claims.
 """

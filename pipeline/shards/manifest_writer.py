@@ -24,7 +24,7 @@ from clozeline.pipeline.shards.manifest import (
 from clozeline.pipeline.shards.shard import ShardInfo
 from clozeline.pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
-# From this number of shards on, their list is a file beside the manifest.
+# From this number of shards on, their list is a file next to the manifest.
 _INLINE_LIMIT: Final = 100_000
 
 

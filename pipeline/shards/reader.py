@@ -143,7 +143,7 @@ class ShardSet:
         return decoded
 
     def verify_shard(self, shard: int) -> None:
-        """Compare a whole file or object with the manifest's SHA-256.
+        """Compare a complete file or object with the manifest's SHA-256.
 
         Raises:
             ManifestError: they differ.
@@ -198,7 +198,7 @@ class ShardSet:
 
 
 def _read_range(path: Path, offset: int, memory: memoryview) -> None:
-    """Fill `memory` from a place of a file; OSError where the file is too short."""
+    """Fill `memory` from an offset of a file; OSError where the file is too short."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
     try:
         filled = 0

@@ -1,4 +1,4 @@
-"""Facts of shard files: a list inside the manifest, or from 100,000 shards on a Parquet file beside it.
+"""Metadata of shard files: a list inside the manifest, or from 100,000 shards on a Parquet file next to it.
 
 A million entries take a minute of parsing and a gigabyte of objects as JSON; as columns they take a second and 130 MB.
 """
@@ -154,7 +154,7 @@ def write_shards_file(path: Path, shards: Sequence[dict[str, Any]]) -> ShardTabl
 
 
 def to_shards(value: Any) -> Sequence[ShardFacts]:
-    """Parse the manifest's key `shards`: a list of facts, or the place of the list."""
+    """Parse the manifest's key `shards`: a list of metadata, or the path of the list."""
     if isinstance(value, (tuple, ShardTable)):
         return value
     if isinstance(value, dict):
@@ -164,7 +164,7 @@ def to_shards(value: Any) -> Sequence[ShardFacts]:
 
 
 class _ListFile(BaseModel):
-    """The place of the list."""
+    """Path of the list."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -46,7 +46,7 @@ class Fetch(Protocol):
     """A way to read one kind of store; it raises OSError where another try may help."""
 
     def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
-        """Return the bytes of a range; with None the whole object, of which `limit` + 1 bytes may be enough."""
+        """Return the bytes of a range; with None the complete object, of which `limit` + 1 bytes may be enough."""
 
 
 def as_url(path: Path | str) -> str | None:
@@ -84,7 +84,7 @@ class RemoteStore:
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
     together do not come back together. What another try cannot cure fails at once, such as a missing object. An answer
-    with more than the range gets one other try, because a server that ignores ranges would send whole shards.
+    with more than the range gets one other try, because a server that ignores ranges would send complete shards.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The WebDataset container: a USTAR archive whose members are the blocks, each a whole one-batch Arrow IPC file.
+"""The WebDataset container: a USTAR archive whose members are the blocks, each an Arrow IPC file with one batch.
 
 No time, owner or extended header is written, so the bytes depend on the rows alone. Our readers never parse the
 archive: the index points at the record batch message inside the member.
@@ -47,7 +47,7 @@ class TarContainer:
         return offset, member[start:end]
 
     def close(self) -> None:
-        """Write the end mark: two empty blocks, filled up to a whole record."""
+        """Write the end mark: two empty blocks, padded to a full record."""
         self._sink.write(bytes(2 * tarfile.BLOCKSIZE))
         self._pad(tarfile.RECORDSIZE)
 

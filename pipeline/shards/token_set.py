@@ -1,4 +1,4 @@
-"""The files of a token set: columns of its shards, of the document table beside them, and of the token counts."""
+"""Schemas of a token set: columns of its shards, of its document table, and of its token counts."""
 
 from __future__ import annotations
 

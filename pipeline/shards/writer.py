@@ -53,7 +53,7 @@ def write_shard(
         codec: compression of each buffer.
         level: zstd level; no meaning for `none`.
         metadata: facts for people who open the file without the manifest (objective or grouping, tokenizer).
-        name: file name that the shard will have beside its manifest; default: that of `path`.
+        name: file name that the shard will have next to its manifest; default: that of `path`.
 
     Raises:
         IntegrityError: rows do not match the columns.

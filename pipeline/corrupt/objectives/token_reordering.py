@@ -26,7 +26,7 @@ _MOST_KEYS = 65_535
 
 
 class TokenReordering(DenoisingPair):
-    """Token shuffling, over the whole row or local as in unsupervised translation (arXiv 1711.00043 §3.3).
+    """Token shuffling, over the entire row or local as in unsupervised translation (arXiv 1711.00043 §3.3).
 
     k = round half up of noise_density x n tokens, at least two, are permuted uniformly. With `max_shuffle_distance` d
     all tokens are shuffled, none farther than d. If the permutation is the identity, its first two tokens are swapped.

@@ -60,7 +60,7 @@ class Executor(Protocol):
     """One round over units. A unit that is left without a result is tried again, or given up, by the caller."""
 
     final: bool
-    """true if units that this round left must not be tried again, such as after a cancelled job"""
+    """true if units without a result must not be retried, such as after a canceled job"""
 
     def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
 

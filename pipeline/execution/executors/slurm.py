@@ -137,7 +137,7 @@ class Slurm:
             queued = _in_queue(jobs)
             silent = silent + 1 if queued is None else 0
             if silent > _SILENT_POLLS:
-                raise StorageError(f"executor slurm: squeue does not answer; jobs {jobs} were cancelled")
+                raise StorageError(f"executor slurm: squeue does not answer; jobs {jobs} were canceled")
             if queued is False and not any(state in _WAITING for state in self._states(jobs).values()):
                 return
             time.sleep(self._options.poll_s)

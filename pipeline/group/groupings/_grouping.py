@@ -94,7 +94,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The facts that a grouping knows beside the documents.
+    """What a grouping knows in addition to the documents.
 
     Args:
         label: the grouping's label, part of the sample uids and key of its draws.
@@ -188,7 +188,7 @@ def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: st
     Args:
         documents: the documents.
         first: index of the document of each row's first token.
-        offset: place of that token in the document.
+        offset: index of that token in the document.
         label: the grouping's label, part of the uid.
     """
     uids = documents.fixed["document_uid"]

@@ -1,4 +1,4 @@
-"""Document: one document a row, or windows of whole sentences of a long one."""
+"""Group documents into rows: one per row, or windows of complete sentences of a long one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class Document(Grouping):
-    """A document of at most `length` tokens is one row; a longer one is cut greedily in windows of whole sentences.
+    """A document of at most `length` tokens is one row; a longer one is cut into windows of complete sentences.
 
     A sentence longer than `length` is cut at `length` and continued in the next row. The last window may be short.
 

@@ -14,7 +14,7 @@ from clozeline.pipeline.rows import Rows
 
 
 class FullSentences(Packed):
-    """All documents, each followed by its separator, are one stream, cut in rows of as many whole sentences as fit.
+    """All documents, each followed by its separator, form one stream, cut into rows of as many sentences as fit.
 
     These are the FULL-SENTENCES rows of RoBERTa (arXiv 1907.11692, section 4.2). A sentence longer than `length` is cut
     at `length` and continued in the next row. A separator belongs to the last sentence before it.
