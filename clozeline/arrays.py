@@ -1,4 +1,4 @@
-"""Types of numpy arrays that many modules name."""
+"""Shared types of numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of every command line: a parser, a console, the list of keys, and errors as messages with exit codes."""
+"""Shared parts of the command lines: parser, console, list of keys, and errors as messages with exit codes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Terminal(Console):
     """A console for tables; a closed pipe ends the command without an error."""
 
     def on_broken_pipe(self) -> None:
-        """Leave the error to `guarded`; rich itself would end the process with code 1."""
+        """Leave the error to `run_command`; rich would exit with code 1."""
         raise BrokenPipeError
 
 
@@ -74,7 +74,7 @@ def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
 
 
 class Stopped(KeyboardInterrupt):
-    """A request to end by a signal that systems and schedulers send: handled like Ctrl-C, with exit code 75."""
+    """Raised on a termination signal of a system or scheduler: handled like Ctrl-C, with exit code 75."""
 
 
 @contextmanager
@@ -96,7 +96,7 @@ _KEPT: Final = "interrupted: finished units are kept, run the same command again
 
 
 def run_command(action: Callable[[], int], interrupted: str = _KEPT) -> int:
-    """Run a command; a mistake of the user becomes one message and its exit code, never a traceback.
+    """Run a command, and print errors of the user as one message with an exit code, without a traceback.
 
     Args:
         action: the command; returns the exit code of success.

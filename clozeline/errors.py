@@ -1,4 +1,4 @@
-"""Errors that a user can correct. Each message says what was expected, what was found, where, and what to do.
+"""Errors that a user can correct. Each message states what was expected, what was found, where, and what to do.
 
 The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting, integrity, a batch or weights,
 69 some units failed and the others were published, 70 watchdog, 71 another rank was lost, 74 input or output, 75 stop
@@ -45,7 +45,7 @@ def message_text(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters: its beginning and its end, such as the name of a file."""
+    """Shorten text to `limit` characters: its start and its end."""
     if len(text) <= limit:
         return text
     end = limit // 4
@@ -96,7 +96,7 @@ class StorageError(ClozelineError):
 
 
 class BatchError(ClozelineError):
-    """A batch lacks a tensor that the model reads, or holds values that the model has no room for."""
+    """A batch lacks a tensor that the model reads, or has values out of range for the model."""
 
     exit_code = 65
 

@@ -61,7 +61,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def publish(path: Path) -> Iterator[Path]:
-    """Write a file by `replacing`, in a folder that is made if need be.
+    """Write a file by `replacing`; create its folder if necessary.
 
     Raises:
         StorageError: the folder cannot be written, or the disk is full.
@@ -109,12 +109,12 @@ def sync(path: Path) -> None:
 
 
 def process_start(process: int) -> float:
-    """Return when a process started, in seconds since the machine did: setting the clock does not change that."""
+    """Return the start time of a process in seconds since boot, which does not depend on the clock."""
     return float(psutil.Process(process).create_time() - psutil.boot_time())
 
 
 def still_runs(process: int, start: float) -> bool:
-    """Return whether a process is there, and is no later one with the number of one that started at `start`."""
+    """Return whether a process runs, and is not a later one that reuses the id of a process started at `start`."""
     try:
         return abs(process_start(process) - start) < _SAME_START_S
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Formats of published files: a version that writes what earlier ones cannot read raises the number in the file."""
+"""Format numbers of published files, which increase whenever earlier versions cannot read them."""
 
 from __future__ import annotations
 

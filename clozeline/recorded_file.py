@@ -1,4 +1,4 @@
-"""Files of finished units, compared with the records of those units when they are read.
+"""Verify files of finished units against the records of those units when they are read.
 
 The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
 """
@@ -87,7 +87,7 @@ def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
 
 
 def find_files(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
-    """Return files with what the records of a stage say about them, whichever unit wrote each; reads all records."""
+    """Return files with their records, whichever unit wrote each; reads all records of the stage."""
     files = {relative: RecordedFile(folder / relative) for relative in relatives}
     for path in sorted((folder / "records").glob("*.json")):
         for relative in _outputs(folder, path.stem).keys() & files.keys():

@@ -1,4 +1,4 @@
-"""Registries: a folder package whose modules each hold one algorithm, found by file name.
+"""Registries: packages whose modules each define one algorithm, found by file name.
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
 adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.

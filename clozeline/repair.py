@@ -1,4 +1,4 @@
-"""The way out of a damaged file: the command of the stage that wrote it, where its run is still there, or a copy."""
+"""Suggest how to repair a damaged file: the command of the stage that wrote it, if its run exists, or a copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, er
 
 
 def repair_of(path: Path | str) -> str:
-    """Return what repairs a file that is missing or damaged, as the end of a message.
+    """Return how to repair a missing or damaged file, as the end of a message.
 
     A stage keeps its configuration and the records of its units in its folder: `--verify` compares every file with
     them, and makes again what differs.

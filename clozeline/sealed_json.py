@@ -1,4 +1,4 @@
-"""JSON objects that hold a hash of themselves, so that a changed byte cannot pass for another value."""
+"""JSON objects with a checksum of their content, so that changed bytes are detected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def seal(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
-    """Return the object without its checksum. One that an earlier version wrote without is returned as it is.
+    """Verify and remove the checksum. Objects of earlier versions without one are returned unchanged.
 
     Args:
         data: the object.

@@ -1,4 +1,4 @@
-"""Signals by which schedulers announce that they will end a job."""
+"""Signals that schedulers send before they end a job."""
 
 from __future__ import annotations
 

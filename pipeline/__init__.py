@@ -1,4 +1,4 @@
-"""The offline side: crawl, clean, deduplicate, tokenize, group, corrupt. Never imports torch."""
+"""The offline data pipeline: clean, deduplicate, tokenize, group, corrupt. It never imports torch."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExecutorConfig:
-    """Distribution of units over processes; the bytes of the output do not depend on it."""
+    """How units are distributed over processes; the output does not depend on it."""
 
     name: str = "local"
     """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of a cluster"""
@@ -120,7 +120,7 @@ class OnError:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class HeldoutConfig:
-    """Documents kept out of training, chosen by a keyed word of their uid."""
+    """Held-out documents, chosen by a keyed hash of their uid."""
 
     fraction: Annotated[float, Field(ge=0, lt=1)] = 0.01
     """share of documents, 0 to 1; 0 makes no held-out set"""
@@ -165,7 +165,7 @@ def _entry(item: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Recipe:
-    """Everything that decides a run of the pipeline."""
+    """Configuration of a pipeline run."""
 
     SYNONYMS: ClassVar = SYNONYMS
 

@@ -49,7 +49,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """n lists laid end to end: list i is `values[offsets[i] : offsets[i + 1]]`."""
+    """n concatenated lists: list i is `values[offsets[i] : offsets[i + 1]]`."""
 
     values: NDArray[Any]
     offsets: NDArray[np.int64]
@@ -113,7 +113,7 @@ def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
 
 
 def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end, a fresh array.
+    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array.
 
     Raises:
         IndexError: a segment ends after the values.
@@ -133,7 +133,7 @@ def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[n
 
 
 def _long_segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """Copy the segments one by one, without an index: a loop, but of a tenth of a microsecond each."""
+    """Copy the segments one by one without an index array: 0.1 microseconds each."""
     view = np.ascontiguousarray(values).data
     pieces = [view[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
     out = np.frombuffer(bytearray().join(pieces), values.dtype)

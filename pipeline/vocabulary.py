@@ -1,4 +1,4 @@
-"""Facts about a tokenizer that objectives use: sizes, special ids, and bitmaps over the ids."""
+"""Properties of a tokenizer that objectives use: sizes, special ids, and bitmaps over the ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Immutable facts about a tokenizer's ids.
+    """Immutable properties of the ids of a tokenizer.
 
     Args:
         size: number of ids, specials included.

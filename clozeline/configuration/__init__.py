@@ -1,1 +1,1 @@
-"""Parts of reading a configuration: strict YAML, what a schema says, and overrides of the command line."""
+"""Parts of the configuration reader: strict YAML, schema descriptions, command-line overrides."""

@@ -1,12 +1,12 @@
-"""Reading configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
+"""Read configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
 
-Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
+Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
 
 A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
 uses the former name ends with an error that gives the present one. `SYNONYMS` maps names of other libraries to what a
 message says of them, by the last word of an unknown key. Files of an earlier version are read within
 `former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
-with a key whose mapping is written inline, next to its other keys, lists it: `BESIDE: ClassVar = {"objective": "name"}`.
+whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
 
 
 def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
-    """Return the mistakes that a file has without the command line; none where a reference in it leads nowhere."""
+    """Return the mistakes of a file without the overrides; none if a reference in it cannot be resolved."""
     try:
         return _validate(schema, override(schema, data, [], where), "")[1]
     except ConfigurationError:
@@ -104,7 +104,7 @@ def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
 
 
 def _with_secrets(data: Any, where: str) -> Any:
-    """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given."""
+    """Return data with its secrets; a masked secret in the file of an earlier run counts as not given."""
     if _FORMER_NAMES.get():
         return without_masks(data)
     if (masked := next(iter_masked_keys(data), None)) is not None:
@@ -132,7 +132,7 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
 
 
 def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
-    """Return the validated value, and the mistakes, one a line: without mistakes the value holds."""
+    """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
     try:
         text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
         return TypeAdapter(schema).validate_json(text, strict=True), []
@@ -145,7 +145,7 @@ def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
 
 @contextmanager
 def former_names() -> Iterator[None]:
-    """Accept former names of keys, and secrets that were left out: for files that an earlier run wrote."""
+    """Accept former key names and omitted secrets, for files of an earlier run."""
     token = _FORMER_NAMES.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Paths below a home folder: `~` at the beginning of a path, which shells leave as it is in `output=~/data`."""
+"""Expand `~` in configured paths, which shells do not expand in `output=~/data`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overrides of the command line: `key=value` on top of what a file holds.
+"""Apply command-line overrides `key=value` to the content of a configuration file.
 
 A mapping is merged into the one that the file has, with two exceptions that replace it: a mapping with a `name`, which
 chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
@@ -80,7 +80,7 @@ def _value(text: str) -> Any:
 
 
 def _expand_key(schema: Any, config: Any, key: list[str]) -> list[str]:
-    """Return the dotted keys that a key means: it reaches every entry of a list on its way, unless it has the index.
+    """Return the dotted keys that a key matches: every entry of a list, unless the key has the index.
 
     A word on its way becomes a mapping, to which the rest of the key can be added: `py3langid` is `{name: py3langid}`.
     """

@@ -1,7 +1,7 @@
-"""Secrets of a configuration: what they are, and how they are left out of all that is written and printed.
+"""Redact secrets of a configuration from everything that is written or printed.
 
 Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, and the user and password in a URL.
-This module alone decides that. Configurations are written through `redacted`, messages through `redacted_text`. The
+Only this module decides that. Configurations are written through `redact`, messages through `redact_text`. The
 latter also replaces every secret that this process has read, so that texts of other packages do not show it either.
 """
 
@@ -63,7 +63,7 @@ def _holds_secret(value: Any, key: str, *above: str) -> bool:
 
 
 def redact_text(text: str) -> str:
-    """Return a text without secrets: those in URLs, in `key=value`, in quoted mappings, and all remembered ones."""
+    """Redact secrets in text: in URLs, in `key=value`, in quoted mappings, and all secrets read so far."""
     text = redact_known_secrets(text)
     text = _USERINFO.sub(rf"\1{MASK}@", text)
     text = _ASSIGNMENT.sub(lambda match: _mask(match, match[1], match[2], f"{match[1]}="), text)
@@ -71,7 +71,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_known_secrets(text: str) -> str:
-    """Return a text of any length without the secrets that this process has read."""
+    """Redact the secrets that this process has read, in text of any length."""
     for secret in sorted(_remembered, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
@@ -92,7 +92,7 @@ def _leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def remember(plain: Any) -> None:
-    """Keep the secrets of plain data in mind for `redacted_text`."""
+    """Keep the secrets of plain data for `redact_text`."""
     for keys, value in _leaves(plain):
         urls = _USERINFO.finditer(value) if isinstance(value, str) else ()
         secrets = [url[0].removeprefix(url[1]).removesuffix("@").partition(":")[2] for url in urls]
@@ -105,7 +105,7 @@ def remember(plain: Any) -> None:
 
 
 def iter_masked_keys(plain: Any) -> Iterator[str]:
-    """Yield the dotted keys whose values `redacted` has masked."""
+    """Yield the dotted keys whose values `redact` has masked."""
     for keys, value in _leaves(plain):
         if isinstance(value, str) and (value == MASK or _MASKED_USERINFO.search(value)):
             yield ".".join(keys)

@@ -42,7 +42,7 @@ def _meaning(kind: Any, field_name: str) -> str:
 
 
 def _type_name(kind: Any) -> str:
-    """Return a type as people write it: `int`, `str or null`, `list of str`, `train or heldout`."""
+    """Return a type in readable form: `int`, `str or null`, `list of str`, `train or heldout`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _type_name(next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0]))

@@ -1,4 +1,4 @@
-"""YAML without the traps of YAML 1.1: `3e-4` is a number, `no` and `12:30` are words, a key given twice is an error."""
+"""YAML without the traps of YAML 1.1: `3e-4` is a number, `no` and `12:30` are strings, duplicate keys are errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def parse_yaml(text: str) -> Any:
 
 
 class _StrictDumper(yaml.SafeDumper):
-    """Safe YAML that quotes each text that the loader above, or one of YAML 1.1, would take for a number or a word."""
+    """Safe YAML that quotes each string that a loader of YAML 1.1 or 1.2 would read as another type."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [

@@ -1,4 +1,4 @@
-"""Names by which people know a key from other libraries, and the key of a training that does it."""
+"""Names of options in other libraries, with the training key of the same meaning."""
 
 from __future__ import annotations
 

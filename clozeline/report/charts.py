@@ -1,6 +1,6 @@
 """Draw the charts of report pages as SVG: bars, funnels, lines, areas, histograms.
 
-matplotlib draws; text stays text, colors are variables of the page, and every picture has its figures in words for
+matplotlib draws; text stays text, colors are variables of the page, and every chart has a text alternative for
 screen readers. A picture is 340 units wide, so that its text is legible on a phone, and scales with its box. Equal data
 give equal bytes. matplotlib is imported when the first picture is drawn: a process that draws none pays nothing.
 """
@@ -107,7 +107,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Series:
-    """Points (x, y), by x, with a name."""
+    """A named line: points (x, y), sorted by x."""
 
     name: str
     points: Sequence[tuple[float, float]]

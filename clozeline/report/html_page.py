@@ -1,6 +1,6 @@
-"""One design for every report: a single HTML file, no script, nothing from elsewhere, every string escaped.
+"""Build report pages: a single HTML file without scripts or external resources, all strings escaped.
 
-Functions return trusted HTML; `escape` is the only way for text to get into it.
+Functions return trusted HTML; `escape` is the only way to insert text.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def listing(text: str) -> str:
 
 
 def quote(text: str, origin: str = "") -> str:
-    """Return a text set apart, in the direction of its script, with its origin below."""
+    """Return a block quote in the direction of its script, with its origin below."""
     below = f"<footer>{escape(origin)}</footer>" if origin else ""
     return f"<blockquote dir=auto>{escape(text)}{below}</blockquote>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table that scrolls inside its own box; numbers, and the names above them, are set right."""
+    """Return a scrollable table; numbers and their headers are right-aligned."""
     lines = list(rows)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in lines)
     right = [isinstance(value, int | float) for value in (lines[0] if lines else header)]

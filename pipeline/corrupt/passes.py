@@ -166,7 +166,7 @@ class CorruptedShard:
 
 @dataclass(frozen=True)
 class CorruptManifests(Pass[CorruptCounts]):
-    """The manifests of all example sets, when their shards are there."""
+    """Write the manifests of all example sets, after their shards."""
 
     shards: CorruptShards
     name: str = "manifest"

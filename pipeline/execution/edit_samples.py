@@ -1,4 +1,4 @@
-"""Samples of edits: for each kind of edit the passages of a few documents, before and after."""
+"""Sample edits for the report: passages of a few documents per type of edit, before and after."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EditSamples: TypeAlias = dict[str, list[EditSample]]
 
 
 def add_edit(samples: EditSamples, kind: str, uid: bytes, origin: str, before: str, after: str) -> None:
-    """Keep an edit if its document has one of the three smallest uids of its kind, which are as good as drawn."""
+    """Keep an edit if its document has one of the three smallest uids of its type, a random sample."""
     kept = samples.setdefault(kind, [])
     if len(kept) == _SHOWN and uid.hex() >= kept[-1]["uid"]:
         return
@@ -43,7 +43,7 @@ def add_edit(samples: EditSamples, kind: str, uid: bytes, origin: str, before: s
 
 
 def merge_edits(units: Iterable[Mapping[str, list[EditSample]]]) -> EditSamples:
-    """Return the samples of all units together: the same for any order of them, and for any division into units."""
+    """Merge the samples of all units; the result does not depend on the order or division of units."""
     merged: EditSamples = {}
     for samples in units:
         for kind, kept in samples.items():

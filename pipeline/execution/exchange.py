@@ -1,6 +1,6 @@
-"""Exchanges between two passes: each unit of the first leaves a piece for each unit of the second.
+"""Exchange data between two passes: each unit of the first writes a piece for each unit of the second.
 
-Where many units leave pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
+If many units write pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
 With n units on both sides that makes 2 n + n² / 256 opens instead of n².
 """
 
@@ -93,7 +93,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Bundles(Pass[Counts]):
-    """Per 256 units of the pass before: their pieces by destination, in one file."""
+    """Bundle the files of 256 units of the previous pass, ordered by destination."""
 
     intermediate: ClassVar[bool] = True
     exchange: Exchange

@@ -1,4 +1,4 @@
-"""Inputs that changed since a run began: their size, time and content are compared with the plan and the records."""
+"""Detect inputs that changed since a run started, by size, time and content."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def find_input_changes(
     *,
     verify: bool,
 ) -> list[str]:
-    """Return the sources that are new, missing or have another content than before.
+    """Return the sources that are new, missing or have changed content.
 
     A file of the same size and time is taken as unchanged. Of one with another time, as after a copy, the ends are
     compared with the plan, and all that units have read with their records.

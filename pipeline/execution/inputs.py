@@ -1,6 +1,6 @@
-"""Inputs: the files that the entries of a recipe name, by source name.
+"""Find the input files of a recipe, sorted by source name.
 
-Of a folder, hidden files and Clozeline's own outputs are left out, and a file of no known kind is an error: checksums,
+In folders, hidden files and outputs of Clozeline are skipped, and files of unknown type are errors: checksums,
 logs and archives next to the data must not become documents.
 """
 

@@ -1,4 +1,4 @@
-"""One run at a time for an output, also where several machines share its file system.
+"""Allow one run at a time per output, also on shared file systems.
 
 On one machine the system's lock decides, and is released by the end of the process. Some shared file systems have no
 such lock, or keep it on each machine. So a run also writes `.holder`, whose creation is atomic on them all, and renews

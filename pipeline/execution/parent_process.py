@@ -1,4 +1,4 @@
-"""Processes that end with the one that needs them."""
+"""End a process together with its parent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 
 
 def die_with(process: int) -> None:
-    """Arm a thread that ends this process when another one is gone, so that a killed driver leaves no writer."""
+    """Start a thread that ends this process when its driver is gone, so that a killed driver leaves no writer."""
 
     def watch() -> None:
         try:

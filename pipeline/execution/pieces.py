@@ -1,6 +1,6 @@
-"""Intermediate files of pieces: each piece is read alone, by its position, and compared with its own hash.
+"""Intermediate files of pieces, each read separately by its offset and verified by its hash.
 
-A file is its pieces one after another, then an index of (offset, length, hash), then the number of pieces and its hash.
+A file is the concatenated pieces, an index of (offset, length, hash), and the number of pieces with its hash.
 Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change positions.
 """
 
@@ -31,7 +31,7 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
 
 
 class PieceWriter:
-    """Writes pieces in their order.
+    """Writer of pieces in order.
 
     Args:
         sink: binary file, written from its start.

@@ -1,4 +1,4 @@
-"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
+"""Show the progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clozeline.pipeline.execution.inputs import join_names
 
 
 class Progress:
-    """The progress of a run on stderr; one object a run."""
+    """Progress of one run on stderr."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
@@ -35,7 +35,7 @@ class Progress:
             yield lambda done: None
 
     def report_removal(self, path: Path) -> None:
-        """Say that a file that people made is removed, because what it speaks of is made again."""
+        """Report that a file made by a user is removed, because its subject is rebuilt."""
         self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
 
     def report_skips(self, files: Sequence[Path]) -> None:

@@ -1,4 +1,4 @@
-"""The report of a run: `report.json` of each stage and of all, and one page, `report.html`, for people."""
+"""Write the report of a run: `report.json` per stage and in total, and the page `report.html`."""
 
 from __future__ import annotations
 

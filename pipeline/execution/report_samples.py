@@ -1,4 +1,4 @@
-"""Samples of a run's documents: lengths, sizes of duplicate clusters, texts kept and dropped.
+"""Sample the documents of a run for its report: lengths, duplicate clusters, kept and dropped texts.
 
 Read from the stages' own files, a bounded number of them, so that a report costs the same for any corpus.
 """
@@ -33,7 +33,7 @@ _SMALL: Final = 8
 
 @dataclass(frozen=True)
 class Parts:
-    """Files of one folder, spread evenly over it where there are many."""
+    """Files of one folder, evenly sampled if there are many."""
 
     files: tuple[RecordedFile, ...]
     total: int

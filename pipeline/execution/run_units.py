@@ -1,4 +1,4 @@
-"""Running the units of a pass by the executor of the recipe, so that no unit is lost.
+"""Run the units of a pass with the executor of the recipe, so that no unit is lost.
 
 A unit whose process dies is tried again, as often as `executor.retries` says, and then recorded as failed. The other
 units run on.

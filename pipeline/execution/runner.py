@@ -1,4 +1,4 @@
-"""Running the stages of a recipe in order: skip what is done, check what was counted, report what happened."""
+"""Run the stages of a recipe in order: skip finished units, verify counts, write reports."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _run_stages(
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
-    """Return the digest of what decides a stage's bytes: its key, the shared keys it reads, and all before it."""
+    """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
     plain = to_plain(stage.recipe)
     return config_digest(
         {
@@ -121,7 +121,7 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
 
 
 def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
-    """Check that a stage took what the nearest earlier stage handed over."""
+    """Check that a stage consumed what the nearest earlier stage provided."""
     for consumed in stage.consumes(counts):
         if consumed.name in provided:
             giver, amount = provided[consumed.name]
@@ -148,7 +148,7 @@ def _save_config(stage: Stage[Any, Any]) -> None:
 
 
 class StageRun(Generic[C]):
-    """One stage of one run: which units are missing, and making them."""
+    """One stage of a run: find missing units and run them."""
 
     def __init__(self, stage: Stage[Any, C], key: str, verify: bool) -> None:
         self.stage = stage
@@ -218,7 +218,7 @@ class StageRun(Generic[C]):
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
 
     def execute(self, progress: Progress) -> StageSummary:
-        """Make what is missing; then sums, report, and the end of the intermediates.
+        """Run missing units, then sum counts, write the report and remove intermediate files.
 
         Raises:
             NewerFormatError: a newer version wrote the report or a record; nothing has been changed then.

@@ -1,4 +1,4 @@
-"""The stages in the order they run, found from the folders of `pipeline/`."""
+"""Find the stages in the folders of `pipeline/`, in the order they run."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Pass(ABC, Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of a stage in the table of a run. Where units agree, what is out and left out adds up to what is in.
+    """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input.
 
     Args:
         amount_in: amounts with their units, one a line.
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Amount that a stage took of what an earlier stage handed over.
+    """Amount that a stage consumed of what an earlier stage provided.
 
     Args:
         name: the earlier stage's name of it.
@@ -84,7 +84,7 @@ def amount(number: int, noun: str) -> str:
 
 
 class Stage(ABC, Generic[K, C]):
-    """A verb of the pipeline: passes that run one after another. `K`: its config class, `C`: its counts."""
+    """A stage of the pipeline: passes that run in sequence. `K`: its config class, `C`: its counts."""
 
     name: ClassVar[str]
     """name of its folder, of the recipe's key and of its folder of outputs"""
@@ -111,7 +111,7 @@ class Stage(ABC, Generic[K, C]):
 
     @cached_property
     def plan(self) -> Plan:
-        """Units and shards of the run; a run sets the plan that all its stages share."""
+        """Plan of the run, shared by all its stages."""
         return load_plan(self.recipe)
 
     @abstractmethod
@@ -142,14 +142,14 @@ class Stage(ABC, Generic[K, C]):
         )
 
     def provides(self, counts: C) -> Mapping[str, int]:
-        """Return amounts that later stages take, by name; a stage overrides it where these are more than documents.
+        """Return amounts that later stages consume, by name; override it for more than documents.
 
-        A run compares them with what `taken` of each later stage says; names that only one of both has are passed over.
+        A run compares them with what later stages consume; names that only one of the two has are ignored.
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
     def consumes(self, counts: C) -> Sequence[Consumed]:
-        """Return what the stage took of earlier stages, counted where it was read."""
+        """Return what the stage consumed of earlier stages, counted where it was read."""
         return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
     def check(self, counts: C) -> None:

@@ -1,4 +1,4 @@
-"""The table at the end of a run: what came in, what was kept, what was left out and why."""
+"""Table at the end of a run: input, output, and what was dropped for which reason."""
 
 from __future__ import annotations
 

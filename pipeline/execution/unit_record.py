@@ -1,4 +1,4 @@
-"""The record of a unit: its counts and the files it published.
+"""Records of units: counts and published files.
 
 A unit is complete when its record exists, its key (configuration, plan, everything upstream, algorithm versions) is
 the present one, and every output it lists is there with its size. Anything else is done again, with the same bytes.
@@ -21,7 +21,7 @@ from clozeline.sealed_json import seal, unseal
 
 
 class Counts(TypedDict, total=False):
-    """Numbers by name, nested by reason or kind. Each stage has a type of its own, which adds names.
+    """Counts by name, nested by reason or type. Each stage has its own type, which adds names.
 
     A pass leaves out what it does not count. Sums do not depend on the order of units.
     """
@@ -101,7 +101,7 @@ class UnitRecord:
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """Return the record in a file, or None where it is missing, damaged or that of another unit.
+        """Read a record; None if it is missing, damaged or of another unit.
 
         Raises:
             NewerFormatError: a newer version wrote it.

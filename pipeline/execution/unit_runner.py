@@ -1,4 +1,4 @@
-"""Running one unit of a pass in any process: work, check, publish, record."""
+"""Run one unit of a pass in any process: work, check, publish, record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnitRunner:
 
     @property
     def logs(self) -> Path:
-        """The folder for logs of executors, apart from those of other passes."""
+        """Folder for the logs of the executor in this pass."""
         return self.stage.folder / LOGS / self.work.name
 
     def __call__(self, unit: int) -> None:

@@ -1,4 +1,4 @@
-"""Passes of the stage `group`: one unit a shard, then the manifests."""
+"""Passes of the stage `group`: one unit per shard, then the manifests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from clozeline.seeding import mix
 
 @dataclass(frozen=True)
 class GroupShards(Pass[GroupCounts]):
-    """Token documents of one shard to one shard of every sample set."""
+    """Group the token documents of one shard into one shard of every sample set."""
 
     units: int
     tokens: Path
@@ -123,7 +123,7 @@ def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class GroupManifests(Pass[GroupCounts]):
-    """The manifests of all sample sets, when their shards are there."""
+    """Write the manifests of all sample sets, after their shards."""
 
     shards: GroupShards
     name: str = "manifest"

@@ -1,4 +1,4 @@
-"""Cut token documents into samples for training and held-out sets; no other stage cuts."""
+"""Cut token documents into samples for training and held-out sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GroupConfig:
 
 
 class GroupStage(Stage[GroupConfig, GroupCounts]):
-    """Token shard k to sample shard k of every set; held-out documents to shards of their own."""
+    """Group token shard k into sample shard k of every set, and held-out documents into separate shards."""
 
     name: ClassVar[str] = "group"
     order: ClassVar[int] = 70
@@ -63,7 +63,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return sample_sets(self.config.groupings, self._entries, vocabulary)
 
     def mistakes(self) -> Iterator[str]:
-        """Name what keeps the objectives from their sample sets, with the vocabulary as far as it is known."""
+        """Yield what prevents objectives from getting their sample sets, as far as the vocabulary is known."""
         entries = self._entries
         vocabulary, usable = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary, []
         for number, entry in enumerate(entries):
@@ -109,7 +109,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
-        """Show documents, and for each set the tokens that it took of them, its samples and their tokens."""
+        """Show documents, and for each set its input tokens, its samples and their tokens."""
         without = {"without a copy": sum(copy_counts["left_out"] for copy_counts in counts.get("copies", {}).values())}
         documents = amount(sum(counts["documents"].values()), "document")
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
@@ -172,7 +172,7 @@ def _check_set(where: str, set_counts: SetCounts) -> None:
 
 
 def _check_tokens(where: str, set_counts: SetCounts, read: ReadCounts) -> None:
-    """Check that a set took the tokens of all documents that were read; only sets of pairs take both sides."""
+    """Check that a set has the tokens of all documents that were read; only sets of pairs have both sides."""
     tokens = read["tokens"] + read["target_tokens"] * ("target_tokens" in set_counts)
     require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of the documents", tokens)
 

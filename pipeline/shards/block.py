@@ -1,6 +1,6 @@
-"""One block: the stored bytes of a record batch, checked before they are decompressed or used.
+"""Decode blocks, and validate the stored bytes of a record batch before decompression.
 
-Compressed Arrow buffers say how large they become; 17 kB can claim 512 MiB. So the message's own table of buffers is
+Compressed Arrow buffers state their decompressed size; 17 kB can claim 512 MiB. So the buffer table of the message is
 read first, compared with what the columns allow, and only then given to Arrow.
 """
 
@@ -29,7 +29,7 @@ _ARROW_BUFFERS: Final = {"fixed": 2, "list": 4}  # a validity bitmap before offs
 
 
 class BlockError(Exception):
-    """A block that must not be used; the reader adds file and number."""
+    """A block that must not be used; the reader adds the file and the index of the block."""
 
     def __init__(self, expected: str, got: str) -> None:
         super().__init__(f"expected {expected}, got {got}")
@@ -39,7 +39,7 @@ class BlockError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The claims of a record batch message about itself: rows, (length, nulls) a node, (offset, length) a buffer."""
+    """Header of a record batch message, unverified: rows, (length, nulls) per node, (offset, length) per buffer."""
 
     rows: int
     nodes: list[list[int]]
@@ -94,7 +94,7 @@ def decode(
 
 @lru_cache(maxsize=64)
 def _read_header(raw: bytes) -> _Header:
-    """Parse the claims of a message; uncompressed blocks of equally long rows share them."""
+    """Parse the header of a message; uncompressed blocks of equally long rows share it."""
     message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
     batch = _fields(raw, _pointer(raw, message[_HEADER]))
     (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
@@ -153,7 +153,7 @@ def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> 
 def _buffers(
     header: _Header, body: memoryview, sizes: Sequence[int], needed: Sequence[bool], scratch: memoryview | None
 ) -> list[Any]:
-    """Return the buffers after decompression; the size that a buffer claims is checked first, needed or not."""
+    """Decompress the buffers, after checking the size that each states."""
     buffers: list[Any] = []
     used = 0
     for (offset, length), size, need in zip(header.buffers, sizes, needed, strict=True):
@@ -177,7 +177,7 @@ def _buffers(
 
 
 def _decompress(frame: memoryview, target: memoryview) -> memoryview:
-    """Decompress into `target`, whose memory is reused: fresh memory costs more than the decompression."""
+    """Decompress into `target`, whose memory is reused: allocating costs more than decompressing."""
     if not hasattr(_THREAD, "zstd"):
         _THREAD.zstd = zstandard.ZstdDecompressor()
     try:

@@ -1,6 +1,6 @@
-"""Blocks of remote sets kept on a node's disk: a file a block, no locks, any process may write and evict.
+"""Cache of remote blocks on the disk of a node: one file per block, no locks, any process may write and evict.
 
-A full cache keeps what it has. An epoch reads every block once, in an order of its own, so the block read last is no
+A full cache keeps its content. An epoch reads every block once, in its own order, so the block read last is no
 likelier to come soon than any other. Evicting the least recently used at 20 % of a set would give 2 % of hits instead
 of 20. Only what other runs left is evicted.
 
@@ -31,7 +31,7 @@ _FILES_A_MISS: Final = 64
 
 
 class _FullError(Exception):
-    """There is no room for a block."""
+    """The cache has no space for a block."""
 
 
 class BlockCache:
@@ -67,7 +67,7 @@ class BlockCache:
         return content
 
     def put(self, shard: int | str, block: int | str, content: bytes) -> None:
-        """Keep a block if there is room; a full disk ends the caching, never the run."""
+        """Store a block if there is space; a full disk stops caching, not the run."""
         if self._broken or len(content) > self._limit or self._passes_over():
             return
         path = self._path(shard, block)
@@ -98,7 +98,7 @@ class BlockCache:
             return self._passed_over > 0
 
     def _take_room(self, size: int) -> None:
-        """Take room for a file, which is in the folder already under a temporary name."""
+        """Reserve space for a file that is already in the folder under a temporary name."""
         with self._lock:
             self._unscanned -= size
             if self._unscanned >= 0:
@@ -119,7 +119,7 @@ class BlockCache:
         return used < self._opened and (path.endswith(".tmp") or Path(path).parents[1] != self._set)
 
     def _evict(self, files: Sequence[tuple[int, int, str]], total: int, aim: int) -> int:
-        """Remove files in their order while `total` is above `aim`; return what it is then."""
+        """Remove files in order while `total` is above `aim`; return the new total."""
         for _, size, path in files:
             if total <= aim:
                 break

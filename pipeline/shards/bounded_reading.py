@@ -1,4 +1,4 @@
-"""Reading files whose content nothing has checked yet: regular ones, of bounded size, with bounded lists."""
+"""Read untrusted files: regular files of bounded size with bounded lists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Columns of a shard set, and the way from rows in memory to one Arrow record batch.
+"""Columns of a shard set, and the conversion of rows to an Arrow record batch.
 
-Fixed columns hold one number (or 16 bytes) a row. Every other column holds a list a row, scalars too: of unsigned
+Fixed columns hold one number (or 16 bytes) per row. Other columns hold a list per row, also for scalars, of unsigned
 integers, or of float32 weights.
 """
 
@@ -24,7 +24,7 @@ _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """One column: `kind` "fixed" is one value a row, "list" a list of them; `dtype` is that of the values."""
+    """One column: `kind` "fixed" is one value per row, "list" a list per row; `dtype` is that of the values."""
 
     name: str
     dtype: Dtype
@@ -137,7 +137,7 @@ def _list_array(ragged: Ragged, spec: ColumnSpec, kind: pa.DataType, rows: int) 
 
 
 def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
-    """Return the values as `dtype`; a value outside its range is an error, never a wrapped number."""
+    """Convert values to `dtype`, or raise an IntegrityError if one is out of range."""
     if values.dtype == dtype:
         return values
     if dtype == "float32":

@@ -1,4 +1,4 @@
-"""Errors of shard sets and stores: what was expected, what was found, in which file and block."""
+"""Errors of shard sets and stores, which name what was expected, what was found, file and block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ManifestError(IntegrityError):
 
 
 class DamagedBlock(IntegrityError):
-    """The bytes of one block are not the ones that its index entry names, or do not hold what the manifest says.
+    """The bytes of a block contradict its index entry or the manifest.
 
     Args:
         shard: path of the shard file.
@@ -34,12 +34,12 @@ class DamagedBlock(IntegrityError):
 
 
 class ObjectMissingError(StorageError):
-    """The object of a store does not exist, or there is no right to see it."""
+    """The object does not exist, or access is denied."""
 
 
 class ObjectTooShortError(StorageError):
-    """An object of a store ends before the range that was asked for."""
+    """An object ends before the requested range."""
 
 
 class StrayAnswerError(StorageError):
-    """More than the range came: proxies send that now and then, and some servers at every request."""
+    """The response has more than the requested range, as some proxies and servers send."""

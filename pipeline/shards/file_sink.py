@@ -1,4 +1,4 @@
-"""The file that a shard is written to: it counts and hashes the bytes."""
+"""Hash and count the bytes of a shard while it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Byte ranges of objects by HTTP, with urllib3: its pools keep connections open, and it reads bodies in bounds.
+"""Read byte ranges by HTTP with urllib3, which keeps connections open and limits response sizes.
 
 fsspec's HTTP reader fetches the complete object when a server ignores ranges, which would be a shard for every block.
 """
@@ -25,7 +25,7 @@ _ERROR_PAGE: Final = 1 << 16
 
 
 class HttpRanges:
-    """Reads ranges of one store, with one connection for each thread that asks at the same time.
+    """Reader of ranges of one store, with one connection per concurrent thread.
 
     User and password of a URL are sent as basic authentication; the proxies of the environment are used.
     """
@@ -58,7 +58,7 @@ class HttpRanges:
         return body
 
     def close(self) -> None:
-        """Close the connections that wait for a next request; such a request opens a new one."""
+        """Close idle connections; a later request opens a new one."""
         for pool in self._pools.values():
             pool.clear()
 

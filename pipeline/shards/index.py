@@ -1,6 +1,6 @@
 """`index.arrow`: one row per block with its byte range and hash, 40 bytes each, read at once.
 
-It is read as a block is, because Arrow's own reader would decompress whatever a file claims.
+It is decoded like a block, because Arrow's reader would trust the sizes that a file states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENTRY: Final = sum(spec.width for spec in _COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """Arrays with one entry a block, in (shard, block) order; `xxh3` has shape [n, 16]."""
+    """Arrays with one entry per block, in (shard, block) order; `xxh3` has shape [n, 16]."""
 
     shard: NDArray[np.uint32]
     block: NDArray[np.uint32]

@@ -1,4 +1,4 @@
-"""Form of the shards of samples and examples: names, blocks, compression."""
+"""File names, block sizes and compression of sample and example shards."""
 
 from __future__ import annotations
 

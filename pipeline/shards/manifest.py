@@ -1,4 +1,4 @@
-"""`manifest.json`: the content of a shard set. It is written last; a folder without it is not a shard set."""
+"""`manifest.json` describes a shard set. It is written last; a folder without it is not a shard set."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Strict(BaseModel):
 
 
 class FrameFacts(_Strict):
-    """The padding of rows, the id that a decoder starts with, and from which position a label is predicted.
+    """Padding side, first decoder id, and the position that predicts a label.
 
     `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
     """
@@ -176,7 +176,7 @@ class Code(_Strict):
 
 
 class Manifest(_Strict):
-    """Everything a reader must know before it reads a block."""
+    """Metadata of a shard set that a reader needs before it reads blocks."""
 
     format: int
     name: str = Field(min_length=1)
@@ -256,7 +256,7 @@ class Manifest(_Strict):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of what must not change during a run; time, code, executor and paths are left out."""
+        """SHA-256 (hex) of the content that must not change during a run: without time, code, executor and paths."""
         facts = self.model_dump(mode="json")
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
         parts: dict[str, Any] = {key: facts[key] for key in keys}

@@ -1,4 +1,4 @@
-"""Opening a shard set, here or in a store, and the checks that its manifest, index and files agree."""
+"""Open a shard set on disk or in a store, and check that manifest, index and files agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from clozeline.repair import repair_of
 def open_shards(
     path: Path | str, *, verify: Literal["block", "shard"] = "block", options: StoreOptions | None = None
 ) -> ShardSet:
-    """Open a shard set by its `manifest.json` or the folder of it, on a disk or in a store (a URL).
+    """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
 
     Args:
         path: manifest or folder.
@@ -127,7 +127,7 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
 
 
 def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, int]], unneeded: set[int]) -> None:
-    """Check that every shard exists with its size, by one listing a folder."""
+    """Check that every shard exists with its size, with one listing per folder."""
     sizes = numbers_of(manifest.shards, "bytes").tolist()
     for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
         if number in unneeded:

@@ -1,4 +1,4 @@
-"""`quarantine.json`: a list of blocks that must not be read any more. It changes neither digest nor order."""
+"""`quarantine.json` lists blocks that must not be read. It changes neither digest nor order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that are given where a shard set is expected: the message says how shards are made of them."""
+"""Explain how to make shards if a user gives text files instead of a shard set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary
 
 
 def explain_texts(path: Path) -> str | None:
-    """Return what to say of a path that is no manifest; None where it may be a manifest that is missing or damaged.
+    """Return a message about a path that is not a manifest; None if it may be a missing or damaged manifest.
 
     Args:
         path: the file that was to be read, `FOLDER/manifest.json` where a folder was given.

@@ -1,4 +1,4 @@
-"""Reading shard sets: a block is a byte range, and no byte of it is used before its hash agrees.
+"""Read shard sets: a block is a byte range, and its hash is verified before it is used.
 
 Files are read with `pread`, never mapped: a mapped file that is truncated kills the process, a short read is an
 exception. Each read opens and closes its file, so a set holds no descriptors and may be used from any thread.
@@ -32,7 +32,7 @@ _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class BlockStore(Protocol):
-    """The source of blocks that are not in files of this machine."""
+    """Source of blocks that are not in local files."""
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
         """Return the stored bytes of a block; fetch once more where their hash is not `xxh3`.
@@ -88,7 +88,7 @@ class ShardSet:
         return self._store.stats() if self._store is not None else {}
 
     def release(self) -> None:
-        """Close the connections of a remote set that wait for a next read; the set stays readable."""
+        """Close idle connections of a remote set; the set stays readable."""
         if self._store is not None:
             self._store.close()
 
@@ -189,7 +189,7 @@ class ShardSet:
         return stored
 
     def _check_ids(self, rows: Rows) -> None:
-        """Check that every token id exists: much cheaper than an index error inside a model."""
+        """Check that every token id is in the vocabulary, to avoid index errors in a model."""
         size = self.manifest.tokenizer.vocab_size
         for name in rows.columns.keys() & self._id_columns:
             values = rows.columns[name].values

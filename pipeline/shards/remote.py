@@ -1,4 +1,4 @@
-"""A remote set as a node sees it: blocks through a cache, and what every process of the node reads at its start."""
+"""Remote shard sets: cached blocks, and manifest and index that are fetched once per node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RemoteBlocks:
         self._hits = self._misses = 0
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
-        """Return the bytes of a block; those of a second transfer are returned whatever their hash."""
+        """Read a block; the bytes of a second transfer are returned whatever their hash."""
         if (kept := self._read_cache(shard, block, xxh3)) is not None:
             return kept
         content = self._store.read(name, part)
@@ -119,7 +119,7 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
 
 
 def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
-    """Return bytes by folder and name, by one listing a folder; None where the store cannot list.
+    """List sizes in bytes by folder and name, with one request per folder; None if the store cannot list.
 
     Only the first process of a run asks, since all see the same store: a listing of a million names is a thousand
     requests, and ten thousand ranks would make ten million of them.

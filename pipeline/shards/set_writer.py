@@ -1,4 +1,4 @@
-"""Writing a set from many units: each writes one shard and keeps what is known of it, the last writes the manifest."""
+"""Write a set from many units: each writes one shard and its metadata, a final unit writes the manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clozeline.repair import repair_of
 
 @dataclass(frozen=True)
 class SetWriter:
-    """The form of one set. Units of one set must use equal writers.
+    """Writer of the shards of one set. All units of a set must use equal writers.
 
     Args:
         path: folder of the set, relative to that of the outputs; empty: the same folder.
@@ -43,7 +43,7 @@ class SetWriter:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def write_shard(self, output: Outputs, shard: int, rows: Iterable[Rows] | Rows) -> ShardInfo:
-        """Write a shard, and what is known of it as an intermediate file."""
+        """Write a shard, and its metadata as an intermediate file."""
         name = shard_name(shard, self.shards, self.container)
         with output.file(f"{self.path}/{name}" if self.path else name) as path:
             info = write_shard(

@@ -1,4 +1,4 @@
-"""The facts of one written shard; a final pass merges those of all tasks."""
+"""Metadata of one written shard; a final pass merges those of all tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.sealed_json import seal, unseal
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Place of one block in its shard: byte range, rows, and the xxh3-128 of the range as stored (16 bytes)."""
+    """Index entry of one block: byte range in its shard, rows, and xxh3-128 of the stored bytes (16 bytes)."""
 
     offset: int
     length: int

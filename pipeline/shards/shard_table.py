@@ -55,7 +55,7 @@ class ShardFacts(BaseModel):
 
 
 class ShardTable(Sequence[ShardFacts]):
-    """Shard facts in columns; entries are made on demand. Before its file is read, it knows only their number."""
+    """Shard metadata in columns; entries are made on demand. Before its file is read, only their count is known."""
 
     def __init__(self, sha256: str, count: int, table: pa.Table | None = None) -> None:
         self.sha256 = sha256

@@ -1,4 +1,4 @@
-"""Training and held-out sets: one predicate and one count of shards for every stage that must agree on them."""
+"""Training and held-out splits: the predicate and the shard counts that all stages share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
 
 
 def split_amount(split: str, what: str) -> str:
-    """Return the name by which stages hand over an amount of a split: `heldout tokens`."""
+    """Return the name of an amount of a split in the accounting between stages: `heldout tokens`."""
     return f"{split} {what.replace('_', ' ')}"
 
 

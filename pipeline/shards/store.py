@@ -1,4 +1,4 @@
-"""Shard sets that are not on this machine's disks: ranges of objects, fetched block by block.
+"""Read shard sets from object stores and web servers by ranges, block by block.
 
 One block is one request for exactly its bytes, because a block is read by one lane of one rank: nothing is fetched
 twice in an epoch, and ranks need no coordination. `http(s)` speaks ranges itself; every other scheme is fsspec's, whose
@@ -43,7 +43,7 @@ Range: TypeAlias = tuple[int, int]
 
 
 class Fetch(Protocol):
-    """A way to read one kind of store; it raises OSError where another try may help."""
+    """Function that reads from one type of store; it raises OSError if a retry may help."""
 
     def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
         """Return the bytes of a range; with None the complete object, of which `limit` + 1 bytes may be enough."""
@@ -64,7 +64,7 @@ def local_path(path: Path | str) -> Path:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions:
-    """Options of reading a store; files of this machine need no options."""
+    """Options for reading a store; local files need none."""
 
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a failed request"""
@@ -80,7 +80,7 @@ class StoreOptions:
 
 
 class RemoteStore:
-    """Reads objects below a URL, with retries.
+    """Reader of objects below a URL, with retries.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
     together do not come back together. What another try cannot cure fails at once, such as a missing object. An answer
@@ -176,7 +176,7 @@ class RemoteStore:
 
 
 def _within(seconds: float, request: Callable[[], T]) -> T:
-    """Return the result of a request, or raise TimeoutError and abandon the request's thread.
+    """Return the result of a request, or raise TimeoutError and abandon its thread.
 
     A socket's timeout does not bound a request, because each byte restarts it; most of fsspec's file systems have no
     timeout.
@@ -226,7 +226,7 @@ class _Fsspec:
 
 @contextlib.contextmanager
 def _errors_of_any_kind() -> Iterator[None]:
-    """Turn the errors that file systems define (requests, credentials, protocols) into OSError: a failed try."""
+    """Convert errors of file systems (requests, credentials, protocols) to OSError, so that they are retried."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""Single texts, corrupted and shown: for trying an objective without a corpus.
+"""Corrupt and show single texts, to try an objective without a corpus.
 
 print(corrupt_text("span_corruption", "The kitten is chasing the ball."))
 """

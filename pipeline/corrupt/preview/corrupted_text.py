@@ -1,4 +1,4 @@
-"""One text, corrupted by one objective."""
+"""Corrupt one text with one objective."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CorruptedText:
 
     @property
     def restored(self) -> str:
-        """The framed original, which the objective restores from the example alone.
+        """The original with special tokens, restored from the example alone.
 
         Raises:
             ValueError: this objective cannot be inverted.
@@ -123,7 +123,7 @@ def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationErro
 
 
 def _text(text: str, target: str) -> Text:
-    """Split a text into sentences; each but the first starts with the blank before it."""
+    """Split a text into sentences; all but the first start with the space before them."""
     starts = choose("clozeline.pipeline.text.sentences", "regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
     return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)

@@ -33,7 +33,7 @@ PLAIN: Final = Mark()
 
 
 def visible(text: str) -> str:
-    """Replace line ends, tabs and invisible characters by signs, so that text cannot act on a terminal."""
+    """Replace line ends, tabs and invisible characters with visible symbols, so that text cannot control a terminal."""
     shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
     return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 

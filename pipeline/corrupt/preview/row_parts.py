@@ -1,4 +1,4 @@
-"""Show a row of any set as passages and tables, chosen by the columns that it has, never by its objective's name."""
+"""Show a row of any set as passages and tables, chosen by its columns, not by the name of its objective."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _text_parts(show: Pieces, row: Row) -> Parts:
 
 
 def _label_parts(show: Pieces, row: Row) -> Parts:
-    """Show a row with labels: input, original, labels, and what other columns say of them."""
+    """Show a row with labels: input, original, labels, and the other columns about them."""
     ids, positions = row["input_ids"].astype(np.int64), row["label_positions"].astype(np.int64)
     original = ids.copy()
     original[positions] = row["label_ids"]

@@ -1,4 +1,4 @@
-"""Content to show, for terminal and page: passages of marked tokens, and tables."""
+"""View model for terminal and page: passages of marked tokens, and tables."""
 
 from __future__ import annotations
 

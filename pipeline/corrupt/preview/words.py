@@ -1,4 +1,4 @@
-"""Texts as tokens that people can read, and the sample rows that a grouping makes of them."""
+"""Readable tokens of short texts, and the sample rows that a grouping makes of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document of words between blanks.
+    """A document of words separated by spaces.
 
     Args:
         sentences: its sentences.
@@ -41,11 +41,11 @@ class Text:
 
 
 class TextCodec(Protocol):
-    """Texts to ids, and ids to pieces that people can read."""
+    """Converts texts to ids, and ids to readable pieces."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Facts about the ids that an objective needs."""
+        """Properties of the ids that an objective needs."""
         ...
 
     def ids(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Executors: where the units of a pass run. One executor a file; the bytes of the output do not depend on it."""
+"""Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
 
 from clozeline.pipeline.execution.executors._executor import Deal, Executor, UnitStep, logs_apart, workers_of
 

@@ -1,4 +1,4 @@
-"""Executors: where the units of a pass run. One executor a file; the bytes of the output do not depend on it."""
+"""Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class UnitStep(Protocol):
         """Run the unit; its errors are recorded, not raised."""
 
     def has_result(self, unit: int) -> bool:
-        """Return whether the unit has a result in this run, of success or failure."""
+        """Return whether the unit has succeeded or failed in this run."""
 
     def has_started(self, unit: int) -> bool:
-        """Return whether a worker began the unit and left no result."""
+        """Return whether a worker started the unit without a result."""
 
     def give_up(self, unit: int, reason: str) -> None:
         """Record the unit as failed."""
@@ -57,7 +57,7 @@ class Deal:
 
 
 class Executor(Protocol):
-    """One round over units. A unit that is left without a result is tried again, or given up, by the caller."""
+    """One round over units. The caller retries or gives up units without a result."""
 
     final: bool
     """true if units without a result must not be retried, such as after a canceled job"""
@@ -65,7 +65,7 @@ class Executor(Protocol):
     def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task; return what happened to tasks that ended early, for messages.
+        """Run every task; return messages about tasks that ended early.
 
         Args:
             deal: the units, and how they are dealt to tasks.
@@ -79,6 +79,6 @@ def workers_of(config: ExecutorConfig, tasks: int) -> int:
 
 
 def logs_apart() -> None:
-    """Silence datatrove: it prints a banner and a traceback with variable values for every task."""
+    """Silence datatrove, which prints a banner and a traceback with variable values for every task."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logger.disable("datatrove")

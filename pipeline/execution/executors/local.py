@@ -1,4 +1,4 @@
-"""Units in processes of this machine, supervised so that no unit is lost and no process remains.
+"""Run units in local processes, supervised so that no unit is lost and no process remains.
 
 Each worker process runs a datatrove executor over its tasks. When a worker dies, only the unit that it was running is
 affected.
@@ -44,7 +44,7 @@ class Local:
         self._config = config
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task; of a worker that died no more is known."""
+        """Run every task."""
         workers = workers_of(self._config, deal.tasks)
         if workers == 1:
             _run_tasks(Deal(_Ticking(deal.step, tick), deal.units, deal.tasks), range(deal.tasks))

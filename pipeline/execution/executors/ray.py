@@ -1,4 +1,4 @@
-"""Tasks as actors of a Ray cluster, by datatrove's executor. Needs the extra `ray`."""
+"""Run tasks as actors of a Ray cluster, by datatrove's executor. Needs the extra `ray`."""
 
 from __future__ import annotations
 

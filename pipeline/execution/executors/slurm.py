@@ -1,4 +1,4 @@
-"""Tasks as array jobs of Slurm, by datatrove's executor, watched until they leave the queue.
+"""Run tasks as Slurm array jobs, by datatrove's executor, and wait until they leave the queue.
 
 A round is one array, or several at a time where it has more tasks than the cluster's arrays hold. Nodes and the driver
 share the file system of the output. A task runs this Python, by its full path. What it runs is handed over as
@@ -125,7 +125,7 @@ class Slurm:
         return ids.found
 
     def _end_earlier(self, folder: Path) -> None:
-        """End the job that a killed driver left."""
+        """Cancel the job of a killed driver."""
         with suppress(FileNotFoundError):
             jobs = (folder / _JOB).read_text(encoding="utf-8").split(",")
             if all(job.isdecimal() for job in jobs) and _in_queue(jobs):
