@@ -87,9 +87,9 @@ def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
         ManifestError: the file is missing, is not the one in the manifest, or holds another number of blocks.
     """
     try:
-        size = path.stat().st_size
-        if path.is_file() and size != size:
-            raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {size}; {repair_of(path)}")
+        actual = path.stat().st_size
+        if path.is_file() and actual != size:
+            raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {actual}; {repair_of(path)}")
         raw = read_regular(path, size)
     except OSError as error:
         raise ManifestError(

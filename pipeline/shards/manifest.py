@@ -243,9 +243,9 @@ class Manifest(_Strict):
     def _add_up(self) -> None:
         """Compare the sums over the shards with the totals."""
         for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
-            total = int(numbers_of(self.shards, key).sum(dtype=object))
-            if total != total:
-                raise ValueError(f"the shards have {total} {key}, totals say {total}")
+            actual = int(numbers_of(self.shards, key).sum(dtype=object))
+            if actual != total:
+                raise ValueError(f"the shards have {actual} {key}, totals say {total}")
         if len(set(paths_of(self.shards))) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
 

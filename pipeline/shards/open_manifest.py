@@ -133,15 +133,15 @@ def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, in
         if number in unneeded:
             continue
         parent, _, name = path.rpartition("/")
-        size = listings[parent].get(name)
-        if size is None:
+        actual = listings[parent].get(name)
+        if actual is None:
             raise ManifestError(
                 f"{base}/{path}: the manifest names this shard, but there is no such file: "
                 f"{repair_of(f'{base}/{path}')}"
             )
-        if size != size:
+        if actual != size:
             where = f"{base}/{path}"
-            raise ManifestError(f"{where}: expected {size} bytes, got {size}; {repair_of(where)}")
+            raise ManifestError(f"{where}: expected {size} bytes, got {actual}; {repair_of(where)}")
 
 
 def _folders(manifest: Manifest) -> set[str]:

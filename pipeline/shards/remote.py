@@ -126,9 +126,9 @@ def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict
     """
     if not _is_zero("RANK", "SLURM_PROCID"):
         return None
-    sizes = {folder: store.sizes(folder, files) for folder in folders}
-    known = {folder: sizes for folder, sizes in sizes.items() if sizes is not None}
-    return known if len(known) == len(sizes) else None
+    listings = {folder: store.sizes(folder, files) for folder in folders}
+    known = {folder: sizes for folder, sizes in listings.items() if sizes is not None}
+    return known if len(known) == len(listings) else None
 
 
 def _is_zero(variable: str, of_slurm: str) -> bool:

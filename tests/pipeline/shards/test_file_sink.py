@@ -22,14 +22,14 @@ def test_kept_bytes_are_those_since_the_call(before: list[bytes], inside: list[b
     sink.keep()
     for part in inside:
         sink.write(part)
-    assert sink.kept() == b"".join(inside)
+    assert sink.take_copy() == b"".join(inside)
     for part in after:
         sink.write(part)
     whole = b"".join([*before, *inside, *after])
     assert file.getvalue() == whole
     assert sink.position == sink.tell() == len(whole)
     assert sink.hexdigest() == hashlib.sha256(whole).hexdigest()
-    assert sink.kept() == b"", "a copy is handed out once"
+    assert sink.take_copy() == b"", "a copy is handed out once"
 
 
 def test_closing_leaves_the_file_to_its_opener() -> None:
