@@ -28,7 +28,7 @@ def _ctrl_c_as_in_a_shell() -> Iterator[None]:
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):
-    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.executors.test_local", str(tmp_path)])
+    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.execution.executors.test_local", str(tmp_path)])
     deadline = time.monotonic() + 60
     while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
