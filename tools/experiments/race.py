@@ -134,9 +134,9 @@ def _run_race(options: argparse.Namespace) -> None:
     runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
     # results, table and charts
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
-    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline race", *options.words])
+    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline", "race", *options.words])
     lines = [*standings(race, options.half, results), _comparability(race, changed)] + [
-        record_line(race, name, entry, results, when, f"python {command}")
+        record_line(race, name, entry, results, when, command)
         for name, entry in {race.baseline: baseline, **entries}.items()
         if all(result.reached for result in results[name])
     ]

@@ -95,7 +95,7 @@ def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([str(run), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
-    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and left out" in shown.err
+    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and skipped" in shown.err
     (run / "events.jsonl").unlink(missing_ok=True)
     assert main([str(run), "--json"]) == 0
     assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("words", "message"),
     [
         (["nowhere"], "no such file: expected a run directory"),
-        (["run", "run"], "a run is given twice"),
+        (["run", "run"], "the same run is given twice"),
         (["run"] * 9, "expected at most 8 runs"),
         ([], "RUN"),
     ],

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
     [(3.5, 5.0, "below it by 1.50 nats"), (4.9, 5.0, "not clearly below"), (6.0, 5.0, "not")],
 )
 def test_verdict(loss: float, entropy: float, words: str) -> None:
-    assert words in demo.clearly_below(loss, entropy)
+    assert words in demo.compare_with_entropy(loss, entropy)
 
 
 @pytest.mark.slow

@@ -99,5 +99,5 @@ def test_mistakes_come_before_any_training(tmp_path: Path, capsys: pytest.Captur
     assert "cheat: train.data: expected sets of corrupt/masked_lm/train, got" in capsys.readouterr().err
     (tmp_path / "plain.yaml").write_text(json.dumps(entry()), encoding="utf-8")
     assert tool.main([*words[:-1], str(tmp_path / "plain.yaml")]) == 64
-    assert "plain is trained anyway" in capsys.readouterr().err
+    assert "plain is always trained" in capsys.readouterr().err
     assert not list((tmp_path / "out" / "runs").glob("*/"))
