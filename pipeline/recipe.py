@@ -75,7 +75,7 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExecutorConfig:
-    """How units are distributed over processes; the output does not depend on it."""
+    """Distribution of units over processes; the output does not depend on it."""
 
     name: str = "local"
     """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of a cluster"""

@@ -46,7 +46,7 @@ class SentenceComparison(Objective):
         """Parameters of sentence comparison."""
 
         mode: Literal["adjacent", "crop", "same"] = "adjacent"
-        """How a positive pair is made."""
+        """Construction of the positive pair."""
         max_length: Annotated[int, Field(ge=3)] = 64
         """Most tokens of each text, [CLS] and [SEP] included."""
 

@@ -94,7 +94,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a grouping knows in addition to the documents.
+    """Properties that a grouping knows in addition to the documents.
 
     Args:
         label: the grouping's label, part of the sample uids and key of its draws.
