@@ -145,7 +145,7 @@ class Bench:
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
             "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
             "extract_features": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
-            "neighbours": [str(self.folder / "features"), "query=0"],
+            "neighbors": [str(self.folder / "features"), "query=0"],
             "pseudo_label": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
             "extend_tokenizer": [str(self.run), f"input={self.folder / 'words.txt'}", f"output={self.new}"],
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],

@@ -64,7 +64,7 @@ FIRST = {
     "vocabulary": ("inspect_shard", "out/train_tokenizer/tokenizer/vocabulary.json"),
     "published tokenizer": ("report a published tokenizer", "task/out/tokenizer/tokenizer/published.json"),
     "imported model": ("export an import", "imported/model.json"),
-    "vectors": ("neighbours", "features/features.json"),
+    "vectors": ("neighbors", "features/features.json"),
     "checkpoint": ("export a run", "run/checkpoints/step-00000002/checkpoint.json"),
     "sets of a run": ("export a run", "run/sets.json"),
     "status": ("train, dry", "run/status.json"),
