@@ -31,7 +31,7 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
     warc = output / "crawl" / "pydoc.warc.gz"
     data = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     own_data = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
-    seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *data, *own_data)
+    seconds["pipeline"] = run_step("clozeline", "pipeline", "--config", RECIPE, *data, *own_data)
     model = ["model=null", f"model.init_from={published}", "model.dropout={}", f"optimizer={_OPTIMIZER}"]
     seconds["train"] = train(run, shards, TRAINING, f"steps={_STEPS}", *model, steps=steps)
     heldout = heldout_result(run)

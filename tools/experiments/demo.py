@@ -40,7 +40,7 @@ def _demo(output: Path, pages: int, steps: int | None) -> None:
     seconds = {"crawl": crawl(output / "crawl", pages)}
     warc, shards, run, exported = (output / name for name in ("crawl/pydoc.warc.gz", "shards", "train", "exported"))
     overrides = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
-    seconds["pipeline"] = run_step("python", "-m", "pipeline", "--config", RECIPE, *overrides)
+    seconds["pipeline"] = run_step("clozeline", "pipeline", "--config", RECIPE, *overrides)
     seconds["train"] = train(run, shards, TRAINING, f"data.heldout={shards / HELDOUT}", steps=steps)
     heldout = heldout_result(run)
     loss, entropy = heldout["loss"], heldout["unigram_entropy"]

@@ -56,7 +56,7 @@ def _make_sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
         run_step("clozeline", "serve-pydoc", "--write", unfinished, variables={"PYTHONHASHSEED": "0"})
         unfinished.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
-    run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     sets = output / "sets"
     split_heldout(sets / race.heldout, sets / half_path(""))
     return find_changed_sets(race, sets)

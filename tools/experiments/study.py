@@ -46,7 +46,7 @@ def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
         crawl(output / "crawl", _PAGES)
         input_files = str(output / "crawl" / "pydoc.warc.gz")
     words = [f"input={input_files}", f"output={output / 'shards'}"]
-    run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     return output / "shards" / "corrupt"
 
 
