@@ -8,8 +8,6 @@ storages other than parameters). They are the same on every machine. The rise in
 also holds temporaries and the allocator's reserves. The time is the median CPU time of a step.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import time

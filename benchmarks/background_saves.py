@@ -8,8 +8,6 @@ counts for the step after it. Figures are milliseconds: the median step, the med
 of the second to fourth step after one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ extractor's process included, the best of several runs. datatrove's filters spli
 their own: benchmarks/peers/datatrove_steps.py names its packages.
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 import tempfile

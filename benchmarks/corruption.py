@@ -7,8 +7,6 @@ collator gets batches of 32 tensors (or arrays) with their special-token masks, 
 million content tokens per CPU second, the best of several runs.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Mapping

@@ -7,8 +7,6 @@ memory and splits words with spaCy, in an environment of its own: benchmarks/pee
 packages. Figures are MB of text per CPU second, the best of three runs.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

@@ -12,8 +12,6 @@ settings, and `tokenizer.json` files exported from ours. The peer is `sentencepi
 for the rest, including tokenizers that have no other library.
 """
 
-from __future__ import annotations
-
 import statistics
 import sysconfig
 import tempfile

@@ -8,8 +8,6 @@ JSONL files. A text agrees if both keep it, or both reject it for the same reaso
 are the same. `--record` writes the peer's answers for the tests' documents to a file.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import sysconfig

@@ -10,8 +10,6 @@ clock starts both train without dropout, and the losses of all steps must agree.
 time of all threads between the ends of steps decides.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -16,8 +16,6 @@ fp32 on any device, which shows that the script works and measures nothing.
 - update: fused AdamW over BERT-base's fp32 weights
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

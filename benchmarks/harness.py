@@ -3,8 +3,6 @@
 Importing it limits numpy, torch and tokenizers to one thread, so import it before them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

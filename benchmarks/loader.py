@@ -8,8 +8,6 @@ sample are its index, so each case also counts what an epoch, and a resume in th
 time is judged first, because other work on the machine hardly changes it; samples per second must hold as well.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -15,8 +15,6 @@ Memory is measured in a process per side: its peak beyond model and rows. The ro
   to the longest of its batch of 8.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

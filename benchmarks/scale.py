@@ -7,8 +7,6 @@ some microseconds each, is not counted. For a sample of ranks it measures openin
 of a rank's lanes, and the origin of a row in a late epoch.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

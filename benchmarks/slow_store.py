@@ -6,8 +6,6 @@ By Little's law `threads` requests in flight give at most threads / 0.05 s block
 thread idle, or waits for one round before it requests the next, stays below that.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

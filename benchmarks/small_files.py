@@ -6,8 +6,6 @@ Each run has the same text, once as one JSONL file, then as that many text files
 after another in this process, up to the token set. Opens are computed from the sizes of units and shards.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -8,8 +8,6 @@ reject. The first row counts the bytes of the files as they are stored, such as 
 text. The last column is arithmetic: hours for that many terabytes, divided among the cores.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

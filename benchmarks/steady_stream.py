@@ -6,8 +6,6 @@ The set is small and read again and again, every block checked each time. Measur
 imports, CPU time of the thread that takes finished batches, child processes and shared memory.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -8,8 +8,6 @@ are what scripts write that mask once and save: input ids, labels and attention 
 (labels as long as the input for masked LM, as long as the target for span corruption).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -10,8 +10,6 @@ compared, with the range of their ratios. Wall times are those of the fastest ro
 can only slow a run down.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -10,8 +10,6 @@ is an output of `clozeline finetune`, which has the scores of all seeds; run the
 baseline, and the one-sided p of Welch's t test over seeds that `all` is above another start.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

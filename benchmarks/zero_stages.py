@@ -8,8 +8,6 @@ of weights, gradients and optimizer state; they are compared with the published 
 Without `--shards` the data are random walks over a small vocabulary, written to a temporary folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

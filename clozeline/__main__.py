@@ -1,7 +1,5 @@
 """The command `clozeline`: the pipeline and its stages, the trainer and every tool as subcommands."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import importlib

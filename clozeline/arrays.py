@@ -1,7 +1,5 @@
 """Shared types of numpy arrays."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

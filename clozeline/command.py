@@ -1,7 +1,5 @@
 """Shared parts of the command lines: parser, console, list of keys, and errors as messages with exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Write files atomically, lock them, hash them, and remove temporary files."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

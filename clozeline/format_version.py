@@ -1,7 +1,5 @@
 """Format numbers of published files, which increase whenever earlier versions cannot read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path

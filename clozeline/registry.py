@@ -4,8 +4,6 @@
 adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import pkgutil

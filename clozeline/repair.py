@@ -1,7 +1,5 @@
 """Suggest how to repair a damaged file: the command of the stage that wrote it, if its run exists, or a copy."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

@@ -1,7 +1,5 @@
 """JSON objects with a checksum of their content, so that changed bytes are detected."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ For documents, `fraction` and `order_key` hash the document uid. For rows, a cou
 keyed by (seed, name, variant, uid), gives arrays of random bits. There is no generator state.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from typing import Final

@@ -1,7 +1,5 @@
 """Signals that schedulers send before they end a job."""
 
-from __future__ import annotations
-
 import signal
 from typing import Final
 

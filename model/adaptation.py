@@ -1,7 +1,5 @@
 """Add, train, fill and merge adapters of a model; one of them is active at a time, and only it trains."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model, built from its configuration: one family and its heads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast

@@ -1,7 +1,5 @@
 """Token vectors from the layers of a frozen model (arXiv 1810.04805 §5.3, arXiv 1802.05365 §3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Count the FLOPs of a forward pass: matrix products from the modules, attention from the configuration."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from clozeline.model.configuration.model_config import ModelConfig

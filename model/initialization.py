@@ -1,7 +1,5 @@
 """Initialize parameters: each has a distribution and a generator of its own, seeded by the seed and its name."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

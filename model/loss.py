@@ -7,8 +7,6 @@ The loss of a head is the sum of `label_weight` x -log p(label), divided by the 
 tensors in a batch, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat

@@ -1,7 +1,5 @@
 """The offline data pipeline: clean, deduplicate, tokenize, group, corrupt. It never imports torch."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ A stage runs if the recipe has its key. `input` and `output` are those of the en
 `output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field

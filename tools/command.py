@@ -1,7 +1,5 @@
 """The command line of a tool: arguments, one error message, an exit code."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write folders with a model: into an empty folder, complete or not at all, the file that marks them finished last."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final

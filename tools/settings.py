@@ -1,7 +1,5 @@
 """Read settings of a tool from `key=value` words, validated by a schema and listed in `--help`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Create folders for new shard sets and exports: all files are published, or none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The trainer's command line: parse arguments, run, and turn errors into one message and an exit code."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Check everything that a start checks and print the cost of the run; nothing is written and no rank is joined."""
 
-from __future__ import annotations
-
 import os
 import sys
 

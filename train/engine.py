@@ -5,8 +5,6 @@ gradients over ranks and sums them over micro-batches, so each micro-batch contr
 result does not depend on how rows are spread over ranks and micro-batches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

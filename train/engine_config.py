@@ -1,7 +1,5 @@
 """Configure DeepSpeed for a run: its settings, its engine, and where parameters are placed while the model is built."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from typing import Any

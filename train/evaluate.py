@@ -1,7 +1,5 @@
 """Evaluate on a held-out set in one exact pass, and compute the unigram entropy of its labels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

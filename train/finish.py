@@ -1,7 +1,5 @@
 """Record how a run ended: events, the final status, closing lines and report.html."""
 
-from __future__ import annotations
-
 from clozeline.errors import STOPPED
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.logs.display import Display

@@ -1,7 +1,5 @@
 """The training loop: batch, step, log, save, evaluate, stop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

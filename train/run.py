@@ -1,7 +1,5 @@
 """One training run from start to exit code: check, resume or start, train, report."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, closing
 
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore

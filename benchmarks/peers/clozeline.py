@@ -1,7 +1,5 @@
 """Our stream with its defaults: every block's hash checked, order exact, batches built ahead by a thread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import gcd
 from pathlib import Path

@@ -7,8 +7,6 @@ WORK is a function of this file that takes texts; TEXTS is a JSON list. `ask` ru
 imports nothing of the project.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

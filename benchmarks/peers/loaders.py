@@ -1,7 +1,5 @@
 """Loaders of other libraries over the same samples, each as its documentation recommends it."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

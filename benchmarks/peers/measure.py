@@ -1,7 +1,5 @@
 """Measure one loader in this process, which must have run nothing else."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Records of several integer lists in the formats of other libraries, to compare their bytes with ours."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Targets of the stream: against each peer in CPU time and samples per second, and limits of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@
 `documents` are as long as texts that come with Python. Formats with one row length store them padded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path

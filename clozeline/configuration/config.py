@@ -9,8 +9,6 @@ message says of them, by the last word of an unknown key. Files of an earlier ve
 whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

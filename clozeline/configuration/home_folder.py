@@ -1,7 +1,5 @@
 """Expand `~` in configured paths, which shells do not expand in `output=~/data`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A mapping is merged into the one that the file has, with two exceptions that rep
 chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

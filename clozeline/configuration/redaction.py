@@ -5,8 +5,6 @@ Only this module decides that. Configurations are written through `redact`, mess
 latter also replaces every secret that this process has read, so that texts of other packages do not show it either.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The keys of a config class: their names, types, defaults and meanings."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """YAML without the traps of YAML 1.1: `3e-4` is a number, `no` and `12:30` are strings, duplicate keys are errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of options in other libraries, with the training key of the same meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

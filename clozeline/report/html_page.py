@@ -3,8 +3,6 @@
 Functions return trusted HTML; `escape` is the only way to insert text.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence

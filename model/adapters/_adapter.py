@@ -1,7 +1,5 @@
 """The interface of adapters: few parameters that are trained while the model stays frozen."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, TypeAlias

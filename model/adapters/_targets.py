@@ -1,7 +1,5 @@
 """Select the linear maps that an adapter changes by patterns of their paths."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Annotated

@@ -1,7 +1,5 @@
 """BitFit (arXiv 2106.10199): train changes of the biases only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """ALBERT (arXiv 1909.11942)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final

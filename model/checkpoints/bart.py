@@ -1,7 +1,5 @@
 """BART (arXiv 1910.13461)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """BERT (arXiv 1810.04805)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

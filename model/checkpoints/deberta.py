@@ -1,7 +1,5 @@
 """DeBERTa (arXiv 2006.03654)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """DeBERTa v2 and v3 (arXiv 2111.09543)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

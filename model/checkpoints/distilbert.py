@@ -1,7 +1,5 @@
 """DistilBERT (arXiv 1910.01108)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names

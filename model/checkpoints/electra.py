@@ -1,7 +1,5 @@
 """ELECTRA (arXiv 2003.10555)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """GPT-2 and GPT-3's dense layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Llama 1 to 3 (arXiv 2302.13971)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """mBART (arXiv 2001.08210)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.model.checkpoints.bart import Bart

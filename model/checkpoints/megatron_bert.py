@@ -1,7 +1,5 @@
 """Megatron-LM's BERT (arXiv 1909.08053)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.model.checkpoints._conversion.key_map import HeadedClass

@@ -1,7 +1,5 @@
 """MobileBERT (arXiv 2004.02984)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """ModernBERT (arXiv 2412.13663)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

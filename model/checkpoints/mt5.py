@@ -1,7 +1,5 @@
 """mT5 (arXiv 2010.11934)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GPT-1 (Radford et al. 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

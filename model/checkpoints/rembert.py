@@ -1,7 +1,5 @@
 """RemBERT (arXiv 2010.12821)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

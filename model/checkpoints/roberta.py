@@ -1,7 +1,5 @@
 """RoBERTa (arXiv 1907.11692)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """T5 1.0 (arXiv 1910.10683) and 1.1 (arXiv 2002.05202)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """XLM (arXiv 1901.07291)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

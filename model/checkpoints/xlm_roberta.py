@@ -1,7 +1,5 @@
 """XLM-R (arXiv 1911.02116)."""
 
-from __future__ import annotations
-
 from clozeline.model.checkpoints.roberta import Roberta
 
 

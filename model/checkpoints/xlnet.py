@@ -1,7 +1,5 @@
 """XLNet (arXiv 1906.08237)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

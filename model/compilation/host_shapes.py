@@ -1,7 +1,5 @@
 """Properties of a batch that are computed on the host, so that no forward pass waits for an accelerator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 
 import torch

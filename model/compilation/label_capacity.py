@@ -1,7 +1,5 @@
 """Pad the labels of batches to a fixed number, so that a compiled head is compiled once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

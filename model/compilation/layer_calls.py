@@ -1,7 +1,5 @@
 """Wrap the calls of layers and heads: activation checkpointing and compilation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Configuration of a head: the weight of its loss, and the keys that some heads read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Types of configuration keys with their bounds."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, fields
 from typing import Annotated, Any, Final
 

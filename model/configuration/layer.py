@@ -1,7 +1,5 @@
 """Configuration of layers and stacks: biases, dropout, initialization, shared weights, the connector."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

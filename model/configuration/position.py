@@ -1,7 +1,5 @@
 """Configuration of positions: how they enter the model, and how far a token sees."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Extract the best answer span of a row, or decide that there is no answer (arXiv 1810.04805 §4.2-4.3)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Sample the next token: temperature, top-k, nucleus, and draws that depend only on seed, row and step."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Viterbi decoding: the best tag sequence under rules about neighboring tags."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The interface of model families: how stacks are combined into hidden states for the heads."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Configuration of the families without attention, and the rows that they cannot read."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final

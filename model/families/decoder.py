@@ -1,7 +1,5 @@
 """A causal stack: GPT-2, Llama (arXiv 2302.13971) and similar models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A bidirectional stack: BERT (arXiv 1810.04805) and similar models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

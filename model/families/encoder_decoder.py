@@ -1,7 +1,5 @@
 """A bidirectional stack read by a causal one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461) and similar models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """MobileBERT (arXiv 2004.02984): a deep, thin encoder of bottleneck layers over trigrams of a narrow token table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A generator and a discriminator trained together: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from dataclasses import asdict, fields, replace
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """XLNet (arXiv 1906.08237): two streams of states, one of which does not know the token it predicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Beam search: keep the best `width` rows at each length."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Settings of text generation: how tokens are chosen, and which are banned."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 

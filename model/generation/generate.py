@@ -1,7 +1,5 @@
 """Continue prompts token by token with a decoder or an encoder-decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 from clozeline.model.build import Model

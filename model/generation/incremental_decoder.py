@@ -1,7 +1,5 @@
 """Incremental decoding with a key-value cache: each token is read once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The interface of heads: losses on hidden states."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Literal

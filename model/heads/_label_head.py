@@ -1,7 +1,5 @@
 """The base of heads that predict a token or class at each labeled position."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

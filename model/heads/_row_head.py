@@ -1,7 +1,5 @@
 """The base of heads that predict from one vector per row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

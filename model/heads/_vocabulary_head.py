@@ -1,7 +1,5 @@
 """The base of heads that project hidden states onto the vocabulary."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig

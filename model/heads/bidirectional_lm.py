@@ -1,7 +1,5 @@
 """Prediction of the next token from the left context and of the previous one from the right (arXiv 1802.05365)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

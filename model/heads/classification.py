@@ -1,7 +1,5 @@
 """Classification of a text or a pair of texts into one class, or any number of them (arXiv 1810.04805 §4.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Corrective language modeling: copy or correct every token of a row (arXiv 2102.08473)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Next-token prediction: a projection onto the vocabulary, in one of three forms."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Prediction of corrupted tokens at their own positions (arXiv 1810.04805)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import nn

@@ -1,7 +1,5 @@
 """Choice among several texts, such as endings of a story (SWAG, arXiv 1808.05326)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Prediction of a number for each row, such as the similarity of two sentences (STS-B)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Next-token prediction with penalties on the activations of a recurrent model (arXiv 1708.02182 §4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Classification of segment pairs: next sentence (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

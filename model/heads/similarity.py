@@ -1,7 +1,5 @@
 """Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Final
 

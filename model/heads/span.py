@@ -1,7 +1,5 @@
 """Start and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The span boundary objective: tokens of a masked span from the positions around it (arXiv 1907.10529)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

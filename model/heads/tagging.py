@@ -1,7 +1,5 @@
 """Classification of labeled positions, such as tags of words at their first tokens (arXiv 1810.04805 §5.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Replaced-token detection: classify every token as original or replaced (arXiv 2003.10555)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

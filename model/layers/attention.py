@@ -1,7 +1,5 @@
 """Multi-head attention (arXiv 1706.03762) with grouped key and value heads (arXiv 2305.13245)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The layer of MobileBERT (arXiv 2004.02984): narrow inside, wide between layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pydantic.dataclasses import dataclass

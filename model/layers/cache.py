@@ -1,7 +1,5 @@
 """Key-value cache for generation: each step reads only its new tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Character-level word vectors: character ids of words, and the convolutions that read them (arXiv 1508.06615)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The classifier on top of a body that task heads share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

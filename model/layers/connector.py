@@ -1,7 +1,5 @@
 """The projection from encoder states to the states that a decoder, perhaps of another width, attends to."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from clozeline.model.configuration.layer import ConnectorConfig

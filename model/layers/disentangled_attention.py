@@ -1,7 +1,5 @@
 """DeBERTa's disentangled attention (arXiv 2006.03654): scores between contents and relative positions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

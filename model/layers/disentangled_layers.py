@@ -1,7 +1,5 @@
 """DeBERTa's special first and last layers: the convolution and the enhanced mask decoder (arXiv 2006.03654)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

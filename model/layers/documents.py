@@ -1,7 +1,5 @@
 """Attention within packed documents, computed per document instead of by a mask over entire rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

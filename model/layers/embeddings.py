@@ -1,7 +1,5 @@
 """The input of a stack: token vectors plus positions and segment types, norm, dropout, and a projection."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor, nn

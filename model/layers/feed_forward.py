@@ -1,7 +1,5 @@
 """The position-wise feed-forward block, plain or gated (arXiv 2002.05202)."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig

@@ -1,7 +1,5 @@
 """Frequencies of rotary and sinusoidal positions, and their scaling for longer contexts."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """A Transformer layer: self-attention, optional cross-attention, feed-forward."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig

@@ -1,7 +1,5 @@
 """An LSTM layer with weight drop."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import torch

@@ -1,7 +1,5 @@
 """Attention masks: which positions see which, built once per forward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Normalization: LayerNorm from torch, RMSNorm (arXiv 1910.07467), and NoNorm (arXiv 2004.02984)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

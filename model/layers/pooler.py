@@ -1,7 +1,5 @@
 """BERT's pooler: one vector per sequence, from the state of its first position."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Pooling: one vector per sequence from the states of its tokens; padding is ignored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

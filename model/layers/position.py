@@ -4,8 +4,6 @@ Every kind is a `Position` whose unused parts are neutral. The model never compu
 batch, so that packed documents, left padding and shifted spans need nothing here. Ids [1, T] apply to all rows.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

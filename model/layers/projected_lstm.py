@@ -1,7 +1,5 @@
 """An LSTM layer whose outputs are narrower than its cells (arXiv 1402.1128)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Attention by content, distance and segment (Transformer-XL, arXiv 1901.02860; XLNet, arXiv 1906.08237)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

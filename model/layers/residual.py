@@ -1,7 +1,5 @@
 """The residual connection, with its norm before or after the block."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """A learned mix of the states of all layers (arXiv 1802.05365 §3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """A stack of layers between embeddings and an optional final norm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Token vectors concatenated with those of both neighbors (MobileBERT, arXiv 2004.02984)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Dropout with one mask for all tokens of a row (arXiv 1512.05287)."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -1,7 +1,5 @@
 """The size of the token table, and the projection onto the vocabulary."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

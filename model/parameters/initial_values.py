@@ -4,8 +4,6 @@ A parameter's values are a pure function of (seed, name, shape): the order of co
 of ranks, and the device change nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

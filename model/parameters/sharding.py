@@ -1,7 +1,5 @@
 """Parameters that an engine shards over ranks: how to build them, gather them, and find their full shape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

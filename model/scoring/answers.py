@@ -1,7 +1,5 @@
 """Log-likelihoods of answers given by an encoder-decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Group rows of similar length into batches, and compute the probabilities that a head gives to tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Left-to-right log-likelihoods of rows, complete or in windows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

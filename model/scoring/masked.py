@@ -1,7 +1,5 @@
 """Pseudo-log-likelihoods: each token is predicted from a copy of the row in which it is masked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

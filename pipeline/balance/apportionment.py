@@ -1,7 +1,5 @@
 """Exponent-smoothed language sampling: the tokens of each language in training, and the copies that give them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Counts that the units of `balance` record."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, TypedDict
 
 from clozeline.pipeline.execution.unit_record import Counts

@@ -1,7 +1,5 @@
 """Passes of the stage `balance`: count documents and tokens shard by shard, then compute the factors."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Repeat documents in training so that small languages and chosen sources get a larger share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar

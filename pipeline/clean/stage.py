@@ -1,7 +1,5 @@
 """Read input files, extract text, identify the language and filter documents; every rejected one keeps its reason."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Clean one document: limit its length, normalize it, identify the language, apply the filters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 

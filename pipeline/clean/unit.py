@@ -1,7 +1,5 @@
 """The pass of `clean`: turn input ranges into documents and rejections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain

@@ -1,7 +1,5 @@
 """Counts of a unit of `clean`: each record is ignored, malformed or a document; each document is kept or rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,7 +1,5 @@
 """Objective entries of a recipe: objective, number of variants, form of the shards."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Annotated, Literal
 

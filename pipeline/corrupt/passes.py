@@ -1,7 +1,5 @@
 """Passes of the stage `corrupt`: one unit per objective, sample shard and variant; then the manifests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

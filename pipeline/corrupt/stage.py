@@ -1,7 +1,5 @@
 """Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 

@@ -1,7 +1,5 @@
 """The last pass of `dedup`: rewrite each part once, without the duplicates that earlier passes found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 

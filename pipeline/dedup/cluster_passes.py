@@ -1,7 +1,5 @@
 """The last passes of near-duplicate removal: deal documents to ranges of components, decide, send drops to parts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

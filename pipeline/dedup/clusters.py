@@ -1,7 +1,5 @@
 """Cluster near-duplicates: components of candidates, each member compared with the document that is kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

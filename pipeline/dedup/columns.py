@@ -3,8 +3,6 @@
 Rows are sorted by a hash, so each range is a contiguous slice.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

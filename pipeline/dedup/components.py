@@ -1,7 +1,5 @@
 """Connected components of candidate edges, on numpy arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

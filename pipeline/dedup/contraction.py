@@ -6,8 +6,6 @@ fewer nodes, because a label is the node of lowest rank and ranks differ per lev
 Connected Components at Scale via Local Contractions, arXiv 1807.10727).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Counts that the units of `dedup` record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """Hash the key of documents for exact deduplication: the stored text, its match form, or the URL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Passes of exact dedup: hash the documents of each part, then find equal hashes range by range."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

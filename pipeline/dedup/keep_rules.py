@@ -1,7 +1,5 @@
 """Choose the copy that is kept: a rule over the set of copies, independent of their order; ties: the smallest uid."""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np

@@ -5,8 +5,6 @@ the set; two texts agree in a minimum with probability J, the Jaccard similarity
 rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The first passes of near-duplicate removal: compute signatures per part, find candidates per range of band keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final

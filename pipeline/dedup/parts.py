@@ -1,7 +1,5 @@
 """Files of `dedup`: the parts that its passes read, the files between the passes, and the clusters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal

@@ -3,8 +3,6 @@
 Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Sample edits for the report: passages of a few documents per type of edit, before and after."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypedDict

@@ -4,8 +4,6 @@ If many units write pieces, a pass in between bundles their files, so the second
 With n units on both sides that makes 2 n + n² / 256 opens instead of n².
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

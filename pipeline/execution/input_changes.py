@@ -1,7 +1,5 @@
 """Detect inputs that changed since a run started, by size, time and content."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -4,8 +4,6 @@ In folders, hidden files and outputs of Clozeline are skipped, and files of unkn
 logs and archives next to the data must not become documents.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import stat

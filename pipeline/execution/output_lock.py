@@ -6,8 +6,6 @@ its time of change. A run that waits takes over once that time has stood still, 
 are never compared.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

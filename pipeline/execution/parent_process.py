@@ -1,7 +1,5 @@
 """End a process together with its parent."""
 
-from __future__ import annotations
-
 import os
 import threading
 

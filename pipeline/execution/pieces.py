@@ -4,8 +4,6 @@ A file is the concatenated pieces, an index of (offset, length, hash), and the n
 Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change positions.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterable

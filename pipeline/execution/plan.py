@@ -4,8 +4,6 @@ Everything later (names, seeds, accounting) depends on units, never on tasks. Th
 digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Show the progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A unit whose process dies is tried again, as often as `executor.retries` says, a
 units run on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Run the stages of a recipe in order: skip finished units, verify counts, write reports."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence

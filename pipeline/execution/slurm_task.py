@@ -4,8 +4,6 @@ The file holds a pickled executor, which can run any code: it is read only if it
 can write it.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat

@@ -1,7 +1,5 @@
 """Find the stages in the folders of `pipeline/`, in the order they run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

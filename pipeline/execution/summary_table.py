@@ -1,7 +1,5 @@
 """Table at the end of a run: input, output, and what was dropped for which reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.table import Table

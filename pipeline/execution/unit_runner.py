@@ -1,7 +1,5 @@
 """Run one unit of a pass in any process: work, check, publish, record."""
 
-from __future__ import annotations
-
 import errno
 import os
 import traceback

@@ -1,7 +1,5 @@
 """The counts of the units of `group`."""
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from clozeline.pipeline.execution.unit_record import Counts

@@ -1,7 +1,5 @@
 """Token documents of a shard, split in training and held-out ones, in the order that grouping takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

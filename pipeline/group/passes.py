@@ -1,7 +1,5 @@
 """Passes of the stage `group`: one unit per shard, then the manifests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sample sets that a recipe needs: one for each distinct grouping, length and separator of its objectives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Cut token documents into samples for training and held-out sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property

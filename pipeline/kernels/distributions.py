@@ -8,8 +8,6 @@ A table holds ascending 32-bit thresholds; 32 random bits u select the number of
 start at 1 have the first threshold 0.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate

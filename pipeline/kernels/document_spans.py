@@ -1,7 +1,5 @@
 """Keep noise spans inside single documents of packed rows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from clozeline.arrays import Int64

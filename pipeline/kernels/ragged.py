@@ -1,7 +1,5 @@
 """Edit ragged rows of token ids without loops: add special tokens, insert values, mark spans, shift starts."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -3,8 +3,6 @@
 No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction

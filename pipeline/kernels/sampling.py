@@ -4,8 +4,6 @@ Every function takes one key and the sizes of each row and returns a `Ragged` or
 Random bits come from `clozeline.seeding`, so the result of a row depends only on its own key and sizes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Draw span lengths that add up to a given number of tokens per row."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from clozeline.arrays import Int64, UInt64

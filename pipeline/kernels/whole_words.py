@@ -1,7 +1,5 @@
 """Select whole words, single or in spans, in random order within a token budget (whole-word masking)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

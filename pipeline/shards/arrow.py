@@ -1,7 +1,5 @@
 """The Arrow container: one IPC file whose record batches are the blocks."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from clozeline.pipeline.shards.file_sink import HashedFile

@@ -4,8 +4,6 @@ Compressed Arrow buffers state their decompressed size; 17 kB can claim 512 MiB.
 read first, compared with what the columns allow, and only then given to Arrow.
 """
 
-from __future__ import annotations
-
 import struct
 import threading
 from collections.abc import Collection, Sequence

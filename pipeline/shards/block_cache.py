@@ -8,8 +8,6 @@ A cached block is not trusted: the reader checks its hash, wherever the bytes ca
 disappear atomically (rename; unlink, which keeps an open file readable), so a reader never sees half a block.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Read untrusted files: regular files of bounded size with bounded lists."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hash and count the bytes of a shard while it is written."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import BinaryIO
 

@@ -3,8 +3,6 @@
 fsspec's HTTP reader fetches the complete object when a server ignores ranges, which would be a shard for every block.
 """
 
-from __future__ import annotations
-
 import os
 import urllib.request
 from http.client import RemoteDisconnected

@@ -3,8 +3,6 @@
 It is decoded like a block, because Arrow's reader would trust the sizes that a file states.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

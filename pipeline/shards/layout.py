@@ -1,7 +1,5 @@
 """File names, block sizes and compression of sample and example shards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 

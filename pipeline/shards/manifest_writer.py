@@ -1,7 +1,5 @@
 """Writing the manifest, the last file of a shard set."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

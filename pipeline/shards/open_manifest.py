@@ -1,7 +1,5 @@
 """Open a shard set on disk or in a store, and check that manifest, index and files agree."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

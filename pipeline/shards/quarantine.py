@@ -1,7 +1,5 @@
 """`quarantine.json` lists blocks that must not be read. It changes neither digest nor order."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress

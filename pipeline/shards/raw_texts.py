@@ -1,7 +1,5 @@
 """Explain how to make shards if a user gives text files instead of a shard set."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -4,8 +4,6 @@ Files are read with `pread`, never mapped: a mapped file that is truncated kills
 exception. Each read opens and closes its file, so a set holds no descriptors and may be used from any thread.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

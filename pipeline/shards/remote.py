@@ -1,7 +1,5 @@
 """Remote shard sets: cached blocks, and manifest and index that are fetched once per node."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Write a set from many units: each writes one shard and its metadata, a final unit writes the manifest."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Training and held-out splits: the predicate and the shard counts that all stages share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from clozeline.seeding import fraction as keyed_fraction

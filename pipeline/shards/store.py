@@ -5,8 +5,6 @@ twice in an epoch, and ranks need no coordination. `http(s)` speaks ranges itsel
 packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

@@ -4,8 +4,6 @@ No time, owner or extended header is written, so the bytes depend on the rows al
 archive: the index points at the record batch message inside the member.
 """
 
-from __future__ import annotations
-
 import tarfile
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Schemas of a token set: columns of its shards, of its document table, and of its token counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

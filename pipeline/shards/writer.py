@@ -1,7 +1,5 @@
 """Writing shards: rows are cut into blocks, blocks go into a container, and every byte range gets its hash."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Build rows for extractive question answering: windows over the context, and the answer's position in each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """Build rows for multiple choice: the rows of all choices end to end, and the index of the correct one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final
 

@@ -1,7 +1,5 @@
 """Dictionary code-switching of training examples (CoSDA-ML, arXiv 2006.06402)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Counts of the units of the stage `tasks`."""
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from clozeline.pipeline.execution.unit_record import Counts

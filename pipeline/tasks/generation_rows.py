@@ -1,7 +1,5 @@
 """Build rows for text generation: source and target of an encoder-decoder, or one causal sequence of a decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 

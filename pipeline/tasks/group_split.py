@@ -1,7 +1,5 @@
 """Split the rows of a file into train, dev and test such that no two splits share a text or a document."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Build rows for classification and regression of a text or a pair of texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Build rows for a bi-encoder: two texts encoded separately, and their similarity score."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final
 

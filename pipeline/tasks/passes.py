@@ -1,7 +1,5 @@
 """Passes of the stage `tasks`: write the set of each split, then the manifests."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Count rows that make a score less reliable: overlap with train, contradicting labels, repeated ids."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Final

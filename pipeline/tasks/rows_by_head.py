@@ -1,7 +1,5 @@
 """Map each task head and model architecture to its row builder, and open the writer of a task set."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

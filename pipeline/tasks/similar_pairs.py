@@ -1,7 +1,5 @@
 """Similarity tasks from readers of text pairs, for a bi-encoder with the head similarity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

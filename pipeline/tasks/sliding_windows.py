@@ -1,7 +1,5 @@
 """Split a text that is longer than a row into overlapping windows, and assign each token to one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Templates of task rows: special tokens around one text or a pair, and truncation to the maximum length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Find the split that each input file holds, by the label of its input or the end of its file name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

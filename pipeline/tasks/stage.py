@@ -1,7 +1,5 @@
 """Turn labeled data into task sets, with classes and metrics in the manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Build rows for token classification: the first token of each word carries the word's label."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Final

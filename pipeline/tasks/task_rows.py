@@ -1,7 +1,5 @@
 """Base of the row builders: encode the rows of a task file, build examples and shuffle them by their uids."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence

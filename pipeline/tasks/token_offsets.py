@@ -1,7 +1,5 @@
 """Character offsets of tokens and words in a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final

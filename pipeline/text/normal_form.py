@@ -1,7 +1,5 @@
 """Normalize text: the stored form, which documents carry, and the match form, by which duplicates are found."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from itertools import groupby

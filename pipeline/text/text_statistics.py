@@ -1,7 +1,5 @@
 """Compute text statistics for the quality filters: each at most once per document, on arrays."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cached_property

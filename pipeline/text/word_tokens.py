@@ -4,8 +4,6 @@ The thresholds of the quality filters were set on such tokens. A mark is a token
 abbreviation keeps its full stop. No model is needed; benchmarks/filters.py measures the agreement.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import chain
 from typing import Final

@@ -4,8 +4,6 @@ Prints the last and best figures of each run and the configuration keys in which
 steps, tokens, seconds and FLOPs. Runs may still be training: whatever they have written so far is shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -5,8 +5,6 @@ pretraining, exports the model, and compares the masks that transformers and the
 command, printed before it runs. A second call skips the finished steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final

@@ -5,8 +5,6 @@ model on two processes with ZeRO 2, shows what the model has learned, and export
 predictions. Each step is a command, printed before it runs. A second demo skips the finished steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final

@@ -9,8 +9,6 @@ training rows, such as those that a run has labeled (`clozeline pseudo-label`). 
 each run on more files, for example of other languages; `--matrix DIR ...` prints the table of outputs by files.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has already learn
 `train/main.py`: `steps=500`. The same command resumes after an interruption.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

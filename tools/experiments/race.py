@@ -9,8 +9,6 @@ interruption. `OUTPUT/race.txt` is the table, race.json its figures, race.svg a 
 of the first seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import subprocess

@@ -7,8 +7,6 @@ held-out rows with the measures that its training prepared it for. The same comm
 both in one chart.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

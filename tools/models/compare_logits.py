@@ -4,8 +4,6 @@ Each is a training run, a folder that import_model wrote, or a transformers fold
 own folders; it must be installed.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ The folder holds adapter_config.json and adapter_model.safetensors with the adap
 FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft computes the same.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -6,8 +6,6 @@ the class generates, the tokenizer and a model card; with --pooling also the fil
 run with a generator and a discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ Sets made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, 
 per new id.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

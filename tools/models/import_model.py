@@ -5,8 +5,6 @@ model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN 
 No code of DIR_IN is run.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

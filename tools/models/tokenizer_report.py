@@ -6,8 +6,6 @@ tokens, and the share of non-special ids that occur. Words are separated by whit
 by bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ frequent answer, a linear model on bags of words, and for pairs one on their ove
 marked. Several ranks share the rows; the JSON is the same as from one process.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

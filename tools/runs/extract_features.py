@@ -5,8 +5,6 @@ row {uid, position, text, layer, pool, vector} per text, word or token, in order
 depend on the other texts, except for rounding. Of an encoder-decoder, the encoder is used.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ With `--text`, the model predicts the `<mask>` of a sentence. With `--heldout`, 
 held-out rows, and the original word is printed as well.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

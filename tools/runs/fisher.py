@@ -6,8 +6,6 @@ the labels of the data, which is a different quantity (arXiv 1905.12558). Gradie
 of a batch's mean gradient is smaller by about the batch size.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

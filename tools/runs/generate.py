@@ -5,8 +5,6 @@ A decoder continues the text, an encoder-decoder answers it. Special tokens are 
 width=4` searches for the most probable continuation.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

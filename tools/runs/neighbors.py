@@ -5,8 +5,6 @@ those of the query's own text are skipped. `same=true` compares only occurrences
 tell its senses apart, while those of `layer=table` are all equal.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ an encoder-decoder generates it. With `shots=4 train=FILE`, four labeled rows of
 row itself.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

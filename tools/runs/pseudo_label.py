@@ -6,8 +6,6 @@ finetune ... pseudo=FILE` trains on that file in addition to the labeled one. FI
 the rest was not.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@ Schema, tokenizer, objective with its options, counts, settings and the hash of 
 equal, apart from parents and configurations; 1: different; 64, 65 and 74 as for every command.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ For every row of a global batch, past or future: sample, variant, storage locati
 decoded text. No training run is needed: `clozeline explain-batch MANIFEST --seed S --global-batch G`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ WebDataset readers expect. Rows of quarantined blocks are dropped. The tars are 
 set: use them only with loaders that need this format.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -5,8 +5,6 @@ spans, the source of the row, and the sizes of the set. Reads token, sample and 
 a tokenizer above the set, ids are shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ should be in only one of them: sets that share a shard are refused, and so is a 
 merged copy. To keep examples aligned with samples, merge the example sets and their sample sets in the same order.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections.abc import Sequence

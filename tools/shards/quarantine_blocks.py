@@ -5,8 +5,6 @@ of a shard that is missing or has the wrong size. The stream delivers filler row
 the digest of the set changes.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

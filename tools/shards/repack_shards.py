@@ -4,8 +4,6 @@ Container, compression and rows per block may change. Rows, their order, the set
 A stream over the new set gives the same batches, unless the rows per block changed, because the order depends on them.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import tarfile

@@ -4,8 +4,6 @@ Lengths of every column, labels and classes, vocabulary coverage, tokens by lang
 terminal, and with `--html` a page with charts. Every block outside the quarantine is read and verified once.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

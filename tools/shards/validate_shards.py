@@ -7,8 +7,6 @@ skipped. Exit code 0 with a summary line; 65 with file, block and sample of the 
 for a missing file.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import time

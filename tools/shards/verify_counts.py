@@ -5,8 +5,6 @@ characters, languages, reasons, rows and tokens of every shard set are each comp
 number of comparisons; 65 with the first difference; 64 for wrong usage; 74 for a missing file.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

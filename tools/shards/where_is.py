@@ -5,8 +5,6 @@ computes, without reading the stream, at which positions each row was or will be
 --samples N` shows the entire batch there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator, Sequence

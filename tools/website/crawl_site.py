@@ -4,8 +4,6 @@ It stays on the sites it starts from, obeys robots.txt, requests one page at a t
 the command to resume an interrupted crawl; a finished file is never changed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path

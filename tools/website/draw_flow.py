@@ -4,8 +4,6 @@ Reads the stages, their order, what each does and which algorithms it offers fro
 docs/pictures/flow.svg.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

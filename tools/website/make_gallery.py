@@ -3,8 +3,6 @@
 Covers every objective of the registry, with examples, features and options. Run it after changing an objective.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ reference. Pages are made on first request and cached. `--write DIR` writes all 
 every process of one Python.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Swap in the moving-average weights for an evaluation, then swap back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

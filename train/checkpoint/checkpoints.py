@@ -8,8 +8,6 @@ A thread writes the part. In a background save the thread reads a copy, and all 
 first step at which every part is written.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

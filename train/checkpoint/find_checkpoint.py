@@ -1,7 +1,5 @@
 """Find the newest valid checkpoint, and report why others are skipped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final

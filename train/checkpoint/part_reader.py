@@ -1,7 +1,5 @@
 """Verify the parts of a checkpoint against its index, and read ranges from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write a rank's part of a checkpoint, from the live state or from a copy."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

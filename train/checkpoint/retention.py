@@ -1,7 +1,5 @@
 """Remove old checkpoints by the retention rules; a rename first, so that a kill leaves no partial one."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Read the weights of a run in one process, without DeepSpeed and for any ZeRO stage."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ A `Fragment` is the part of a flat buffer that belongs to one parameter, with th
 This file and train/optim/weights/flat_buffers.py use private attributes of DeepSpeed (0.19.8, an exact pin).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Resolve the relative paths of a configuration, for the copy that a run stores."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Configuration of the data: training and held-out sets, phases, batches, loading."""
 
-from __future__ import annotations
-
 from math import gcd
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias

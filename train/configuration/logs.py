@@ -1,7 +1,5 @@
 """Configuration of what a run records and profiles."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

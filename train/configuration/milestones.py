@@ -1,7 +1,5 @@
 """Parse `checkpoint.at`: tokens or words after which a checkpoint is saved and kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Read the configuration of the model that `model.init_from` names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

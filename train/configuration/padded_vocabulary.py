@@ -1,7 +1,5 @@
 """Infer how a published model pads its token table, from its rows and its tokenizer."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Final

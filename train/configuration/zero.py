@@ -1,7 +1,5 @@
 """Configuration of ZeRO: state partitioned over the ranks, and offloaded to the host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

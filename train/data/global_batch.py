@@ -3,8 +3,6 @@
 Label counts, tokens, stop requests and failed reads share one collective per step.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Map an error of a rank to an exit code and a message."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Final
 

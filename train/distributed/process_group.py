@@ -4,8 +4,6 @@ Works under `python`, `torchrun`, `deepspeed` and `srun`: torch's five variables
 or are set for a single process.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

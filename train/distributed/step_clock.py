@@ -1,7 +1,5 @@
 """Time the parts of a step: by the host clock, or by CUDA events."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimate the cost of a run before its first step: tokens, epochs, FLOPs, memory, and a lower bound on time."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping

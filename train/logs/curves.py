@@ -1,7 +1,5 @@
 """Draw the curves of one or several recorded runs on shared axes, for report.html and `compare_runs`."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

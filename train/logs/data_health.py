@@ -1,7 +1,5 @@
 """Monitor data loading over all ranks: stream counters, skipped blocks, time spent waiting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

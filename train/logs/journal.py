@@ -3,8 +3,6 @@
 Only rank 0 writes. If the run directory cannot be written, one warning is printed and training continues.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

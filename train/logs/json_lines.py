@@ -1,7 +1,5 @@
 """Read the JSON lines files of a run, completely or from the end."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Peak FLOPs per second of a device, for model FLOPs utilization."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import torch

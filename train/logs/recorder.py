@@ -1,7 +1,5 @@
 """Record steps and evaluations: sum over ranks, and pass the metrics to journal and display."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

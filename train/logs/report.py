@@ -1,7 +1,5 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path

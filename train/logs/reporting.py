@@ -1,7 +1,5 @@
 """Turn exceptions while reporting into warnings, so that they never end a training run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

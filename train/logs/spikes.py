@@ -1,7 +1,5 @@
 """Detect spikes: steps whose loss or gradient norm is far above the recent ones."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping

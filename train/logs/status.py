@@ -1,7 +1,5 @@
 """Read the status of a run, and check whether its process still runs."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -4,8 +4,6 @@ Project, server and account come from their environment variables, such as WANDB
 MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Early stopping: end a run when a held-out metric stops improving, or reaches a target."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass as plain_dataclass

@@ -5,8 +5,6 @@ covariance Σ of single rows. Micro-batches and the global batch are two sizes b
 scale is tr(Σ) / |G|², in rows; both are noisy, so divide only sums over many steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Announce the start of a run: its cost or checkpoint, and the state of its data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from clozeline.train.checkpoint.state import TrainState

@@ -1,7 +1,5 @@
 """Branch off a run: continue it with a learning-rate decay in another folder, and leave the run itself unchanged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

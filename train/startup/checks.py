@@ -1,7 +1,5 @@
 """Checks that need the data sets but no process group, for a start and for a dry run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Initialize a model from another architecture, such as an encoder-decoder from an encoder (arXiv 1907.12461)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Copy weights from the run or model folder that `model.init_from` names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read all weights of a run in one process: its checkpoint, and the base model of its adapter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

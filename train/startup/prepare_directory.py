@@ -1,7 +1,5 @@
 """Change the run directory for the first time, once every check of a start has passed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from clozeline.configuration.config import to_plain

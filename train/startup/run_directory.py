@@ -1,7 +1,5 @@
 """Lock, check and describe the folder of a run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

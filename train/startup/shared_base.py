@@ -1,7 +1,5 @@
 """Load several adapter runs over one base model, whose weights are in memory once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compare the tokenizer of the model that `model.init_from` names with the tokenizer of the shards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

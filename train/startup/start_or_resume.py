@@ -1,7 +1,5 @@
 """Find where a run starts, at step 0 or at a checkpoint, and refuse a configuration that cannot continue it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path

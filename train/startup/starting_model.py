@@ -1,7 +1,5 @@
 """Build the model that a run starts with: initial weights from the seed, then those of `model.init_from`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from clozeline.model.adaptation import freeze_base

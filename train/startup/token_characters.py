@@ -1,7 +1,5 @@
 """Return the bytes of each token's text, for models that read characters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from clozeline.model.configuration.model_config import ModelConfig

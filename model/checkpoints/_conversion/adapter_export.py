@@ -1,7 +1,5 @@
 """Export an adapter in peft's format: adapter_config.json, and tensors by the names of a class of transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final

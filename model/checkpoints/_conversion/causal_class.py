@@ -1,7 +1,5 @@
 """Causal variants of encoder types: `is_decoder` in config.json of transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Read a model from a directory in the format of transformers or in our own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

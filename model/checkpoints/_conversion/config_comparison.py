@@ -1,7 +1,5 @@
 """Compare configurations by what the model computes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

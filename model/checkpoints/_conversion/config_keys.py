@@ -1,7 +1,5 @@
 """Read config.json: required keys, supported values, activations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Export a model to the format of transformers: config.json, tensors by their names, and generation defaults."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

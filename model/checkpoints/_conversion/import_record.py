@@ -1,7 +1,5 @@
 """model.json of an imported folder: the record of the import, with a checksum of itself."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

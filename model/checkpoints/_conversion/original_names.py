@@ -1,7 +1,5 @@
 """Convert tensors from the names and layouts of the original program to those of transformers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Rotary positions in config.json: current keys, former keys, and a check that they agree."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 

@@ -1,7 +1,5 @@
 """Split a checkpoint into its models, or keep some of its heads."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Task heads in the classes of transformers: their tensors and their keys of config.json."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 

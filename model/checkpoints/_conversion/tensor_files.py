@@ -1,7 +1,5 @@
 """Read the tensors of a directory: safetensors or torch files, single or sharded. Code in a file never runs."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Convert tensors between a checkpoint and our parameters: split fused ones, transpose, reshape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import torch

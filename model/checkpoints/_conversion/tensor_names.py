@@ -1,7 +1,5 @@
 """Map the tensor names in a file, legacy ones included, to the names of a model type."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Select the map of a model type by its name, or by the model that it must hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

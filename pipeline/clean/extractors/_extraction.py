@@ -5,8 +5,6 @@ the child is the only one lost: a new child gets the next pages. Wall-clock time
 must not decide which documents are kept; a child that does not answer for very long ends the stage.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

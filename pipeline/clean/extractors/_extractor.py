@@ -1,7 +1,5 @@
 """The interface of extractors, and the limits they share."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Main-content extraction by Resiliparse (Bevendorff et al., ECIR 2018; https://resiliparse.chatnoir.eu)."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """Line and page rules of C4 (Raffel et al. 2020, arXiv:1910.10683, section 2.2)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import field

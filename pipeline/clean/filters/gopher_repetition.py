@@ -1,7 +1,5 @@
 """Repetition rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, ClassVar

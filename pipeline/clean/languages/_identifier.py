@@ -1,7 +1,5 @@
 """The interface of language identifiers, and the options they share."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Final, Protocol
 

@@ -1,7 +1,5 @@
 """Language identification by py3langid: naive Bayes over byte n-grams (Lui and Baldwin, ACL 2012, P12-3005)."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final

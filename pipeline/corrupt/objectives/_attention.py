@@ -1,7 +1,5 @@
 """Per-row attention modes, stored with rows that are not read bidirectionally (UniLM)."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each objective is a function from text to text; a composition runs several of them in sequence.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping

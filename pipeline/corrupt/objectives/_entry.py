@@ -1,7 +1,5 @@
 """Objective entries of configurations: the options of the objective next to the keys of the entry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """Base of the objectives with masked segment pairs, `[CLS] a [SEP] b [SEP]`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The objectives differ in the tokens that they choose and in the ids that replace them.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Base class of objectives: what they declare, how they corrupt a batch, and why rows are skipped."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

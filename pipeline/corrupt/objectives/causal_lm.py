@@ -1,7 +1,5 @@
 """Causal language modeling: predict each token from the tokens before it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 

@@ -1,7 +1,5 @@
 """Composition: apply several denoising corruptions to each sample in sequence (BART)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar

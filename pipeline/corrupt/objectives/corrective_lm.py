@@ -1,7 +1,5 @@
 """Corrective language modeling: copy or correct every token of a row, and match the row with a crop of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Denoising autoencoding: mask single tokens; the decoder generates the complete original."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Document rotation: rotate the tokens of a document; the model finds its start."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

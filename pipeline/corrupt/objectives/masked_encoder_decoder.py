@@ -1,7 +1,5 @@
 """Masked LM for encoder-decoders: the decoder predicts only the masked tokens, at their positions."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal

@@ -1,7 +1,5 @@
 """MASS: mask a fragment of the text for the encoder; the decoder predicts it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

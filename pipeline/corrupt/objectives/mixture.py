@@ -1,7 +1,5 @@
 """Mixture: apply one of several objectives to each sample (UL2, UniLM)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Next sentence prediction: does the second segment follow the first, or is it from another document?"""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np

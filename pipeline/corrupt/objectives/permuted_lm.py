@@ -1,7 +1,5 @@
 """Permuted language modeling: predict some tokens of a row in a random order (XLNet)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Prefix language modeling: continue a text whose prefix has bidirectional attention."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Replaced-token detection: predict which tokens of a row were replaced (ELECTRA)."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Sentence comparison: positive pairs of texts for contrastive learning with in-batch negatives (SimCSE)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Sentence order prediction: are two consecutive segments in order, or swapped?"""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 import numpy as np

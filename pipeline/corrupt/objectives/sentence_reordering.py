@@ -1,7 +1,5 @@
 """Sentence reordering: shuffle the sentences of a row; the model restores their order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

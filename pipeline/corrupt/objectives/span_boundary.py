@@ -1,7 +1,5 @@
 """Span masking with the span boundary objective: predict masked tokens from the two tokens around their span."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 

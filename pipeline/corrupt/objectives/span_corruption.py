@@ -1,7 +1,5 @@
 """Span corruption: replace spans with sentinels; the target lists the spans (T5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """BART's text infilling: replace each span (Poisson length, also 0) with a single [MASK]."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Text-to-text tasks: a source text in a template as input, a target text as output (T5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from fractions import Fraction

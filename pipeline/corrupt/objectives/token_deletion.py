@@ -1,7 +1,5 @@
 """BART's token deletion: delete tokens; the model must find where they are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

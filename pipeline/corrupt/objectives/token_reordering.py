@@ -1,7 +1,5 @@
 """Token reordering: shuffle the tokens of a row; the model restores their order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 

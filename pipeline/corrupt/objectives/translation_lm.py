@@ -1,7 +1,5 @@
 """Translation language modeling: masked LM over a text and its translation (XLM)."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 

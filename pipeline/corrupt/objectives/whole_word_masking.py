@@ -1,7 +1,5 @@
 """Whole-word masking: masked LM that masks all tokens of a word together."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass

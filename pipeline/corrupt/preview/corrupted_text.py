@@ -1,7 +1,5 @@
 """Corrupt one text with one objective."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

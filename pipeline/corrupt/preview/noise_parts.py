@@ -1,7 +1,5 @@
 """Show a row whose target is the original: input and original, with the recorded noise between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

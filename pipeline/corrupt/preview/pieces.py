@@ -1,7 +1,5 @@
 """Turn token ids into marked, readable tokens of a view."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

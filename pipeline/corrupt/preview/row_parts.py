@@ -1,7 +1,5 @@
 """Show a row of any set as passages and tables, chosen by its columns, not by the name of its objective."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Show a short example as lines of words: labels stand below the words of the input that they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """View model for terminal and page: passages of marked tokens, and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias

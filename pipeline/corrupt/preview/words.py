@@ -1,7 +1,5 @@
 """Readable tokens of short texts, and the sample rows that a grouping makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

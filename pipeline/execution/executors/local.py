@@ -4,8 +4,6 @@ Each worker process runs a datatrove executor over its tasks. When a worker dies
 affected.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Run tasks as actors of a Ray cluster, by datatrove's executor. Needs the extra `ray`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated
 

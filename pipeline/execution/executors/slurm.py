@@ -6,8 +6,6 @@ share the file system of the output. A task runs this Python, by its full path. 
 (`pipeline.execution.slurm_task`). Logs and that file are in `OUT/<stage>/logs/<pass>/`.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

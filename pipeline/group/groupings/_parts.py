@@ -1,7 +1,5 @@
 """The part of a mixture that a row belongs to: drawn when the row's start is known, so never by variant or label."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate

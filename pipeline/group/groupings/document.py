@@ -1,7 +1,5 @@
 """Group documents into rows: one per row, or windows of complete sentences of a long one."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Full sentences: packed rows that end where a sentence ends."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Packed: documents run on in rows of one fixed length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Parallel: one row for each pair of aligned texts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sentence pair: windows of several sentences, each with a partner from another document."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 A byte or record that is lost on either side makes the two differ.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -1,7 +1,5 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Decode the bytes of a page: detect the character encoding and flag doubtful results."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterator

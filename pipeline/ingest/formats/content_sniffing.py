@@ -1,7 +1,5 @@
 """Detect the type of a body from its first bytes, because servers often declare a wrong type or none."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

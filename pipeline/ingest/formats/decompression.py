@@ -3,8 +3,6 @@
 Everything that decodes is yielded before an error is reported; after damage, decoding continues at the next member.
 """
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import os

@@ -1,7 +1,5 @@
 """Parse captured HTTP responses and decode their bodies (transfer and content encodings)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Limits on the resources that one input may use."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

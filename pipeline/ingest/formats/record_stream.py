@@ -4,8 +4,6 @@ Damage ends the stream; `resync` continues it at the next member of a compressed
 that starts like a record.
 """
 
-from __future__ import annotations
-
 import mmap
 import zlib
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Turn rows of named fields into records, for the readers of JSON and of tables."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

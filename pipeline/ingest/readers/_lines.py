@@ -1,7 +1,5 @@
 """The base of line readers: a line is a document, and a bad byte costs only its line."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Select and check the reader options that a recipe sets among the keys of an input; each reader declares its own."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, fields

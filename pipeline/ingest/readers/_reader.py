@@ -1,7 +1,5 @@
 """The interface of readers, what they yield, and the detection of the reader of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath

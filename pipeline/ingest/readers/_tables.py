@@ -1,7 +1,5 @@
 """The base of readers of columnar tables: a row is a document, its index the locator."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """The base of readers whose files are one document each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Final

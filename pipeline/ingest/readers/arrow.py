@@ -1,7 +1,5 @@
 """Read Arrow tables (IPC files and streams): a row is a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

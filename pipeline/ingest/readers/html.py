@@ -1,7 +1,5 @@
 """Read HTML files: the file is the page."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.pipeline.ingest.readers._whole_file import WholeFile

@@ -1,7 +1,5 @@
 """Read JSON lines, plain or compressed: each line is an object, each object a document."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Read two files of aligned lines: line i of both files is a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Read plain text: the file is the document."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.pipeline.ingest.readers._whole_file import WholeFile

@@ -1,7 +1,5 @@
 """Read tab-separated lines, plain or compressed: each line is a text or a pair of aligned texts."""
 
-from __future__ import annotations
-
 from dataclasses import field, replace
 from typing import Annotated, ClassVar
 

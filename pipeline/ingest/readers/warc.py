@@ -1,7 +1,5 @@
 """Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass as plain_dataclass

@@ -1,7 +1,5 @@
 """The nine tasks of GLUE (arXiv 1804.07461): class names as in GLUE's submissions, metrics and file layouts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Read a complete JSON file, plain or compressed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

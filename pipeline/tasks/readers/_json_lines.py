@@ -1,7 +1,5 @@
 """Read JSON lines and the texts of their fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias

@@ -1,7 +1,5 @@
 """Read files of one word per line with blank lines between sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Read tab-separated tables, without quoting, and detect their layout from the first line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

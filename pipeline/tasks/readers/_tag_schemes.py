@@ -7,8 +7,6 @@
 | BIOES | B | I | E | S | begins with B or S |
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias

@@ -1,7 +1,5 @@
 r"""Read the lines of text files: split at `\n` only, without a byte order mark; a bad byte costs a single line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path

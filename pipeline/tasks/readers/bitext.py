@@ -1,7 +1,5 @@
 """Reader of parallel text, in two aligned files or two columns: translations and summaries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path

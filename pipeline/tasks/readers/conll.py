@@ -1,7 +1,5 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Reader of CoNLL-U, the format of Universal Dependencies: one of its ten columns is the label of a word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import field

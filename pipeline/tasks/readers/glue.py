@@ -1,7 +1,5 @@
 """Reader of GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reader of instructions and dialogues; the loss covers the assistant's messages (arXiv 2203.02155)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Reader of multiple choice in JSON lines: a context, the choices, and the index of the correct one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reader of semantic textual similarity: sentence pairs with a score from 0 to 5 (SemEval 2012 to 2017)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import field

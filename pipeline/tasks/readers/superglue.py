@@ -1,7 +1,5 @@
 """Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path

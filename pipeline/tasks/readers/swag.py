@@ -1,7 +1,5 @@
 """Reader of SWAG: four endings of a short story (arXiv 1808.05326)."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass

@@ -1,7 +1,5 @@
 """Reader of GLUE in T5's text-to-text format (arXiv 1910.10683 §2.4, appendix D)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reader of text-to-text tasks in JSON lines: summaries, translations, any task of T5 (arXiv 1910.10683 §2.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The interface of sentence splitters."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 

@@ -1,7 +1,5 @@
 """Split sentences at newlines, for corpora with one sentence per line."""
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar, Final
 

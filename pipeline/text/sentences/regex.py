@@ -1,7 +1,5 @@
 """Split sentences by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import field
 from typing import ClassVar, Final, NamedTuple

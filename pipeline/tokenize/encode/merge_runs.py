@@ -1,7 +1,5 @@
 """Later passes of encode: assign codes for the set, merge runs into token shards, write the manifest."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Map the character offsets of sentences to token indices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

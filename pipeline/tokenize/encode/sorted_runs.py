@@ -4,8 +4,6 @@ A run holds Arrow record batches without header or footer, in one or more *flush
 and split by shard, so the documents of shard k are one contiguous piece of each flush.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

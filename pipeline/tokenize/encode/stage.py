@@ -1,7 +1,5 @@
 """Split sentences and tokenize documents; the number of tasks changes no shard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, cast

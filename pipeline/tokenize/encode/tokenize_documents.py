@@ -1,7 +1,5 @@
 """First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Export a tokenizer for other libraries: `tokenizer.json` and `tokenizer_config.json`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

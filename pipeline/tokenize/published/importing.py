@@ -1,7 +1,5 @@
 """Import a published tokenizer: its model file, the roles of its pieces and added special tokens."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find a tokenizer of Clozeline in its folder, a pipeline output, a training run or an imported model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final

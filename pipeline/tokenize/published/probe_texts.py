@@ -1,7 +1,5 @@
 """200 texts to compare an exported tokenizer with the original: 20 sentences in many scripts, in ten forms each."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Detect the library that a published tokenizer belongs to, which defines its ids."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

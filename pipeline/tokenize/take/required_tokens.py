@@ -1,7 +1,5 @@
 """Find the special tokens that the rows of a recipe need and a vocabulary lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias

@@ -1,7 +1,5 @@
 """Import a published tokenizer instead of training one."""
 
-from __future__ import annotations
-
 import json
 import logging
 import tempfile

@@ -1,7 +1,5 @@
 """Learn BPE merges (arXiv 1508.07909): merge the most frequent pair; the first in the corpus wins a tie."""
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left
 from collections import defaultdict

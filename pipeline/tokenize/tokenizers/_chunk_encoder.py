@@ -1,7 +1,5 @@
 """Encode a text chunk by chunk with a cache, for algorithms that never cross a chunk boundary."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias

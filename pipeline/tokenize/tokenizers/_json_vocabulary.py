@@ -1,7 +1,5 @@
 """Base of the tokenizers with a list of pieces in a JSON file: characters, words, textbook BPE."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shared by all tokenizers: special pieces, pieces as bytes, offsets from byte lengths, splitting of long texts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Preprocessing of text by publishers before their SentencePiece model, with the origin of each character."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """SentencePiece models: bytes of pieces, and conversion to the `tokenizers` library."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, Final

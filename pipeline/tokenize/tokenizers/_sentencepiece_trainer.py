@@ -1,7 +1,5 @@
 """Base of the models trained by SentencePiece (arXiv 1808.06226), with lossless settings."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence

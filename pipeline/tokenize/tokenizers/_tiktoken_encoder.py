@@ -1,7 +1,5 @@
 """Encode byte-level BPE with `tiktoken` if it gives the same ids as the merges of the vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 

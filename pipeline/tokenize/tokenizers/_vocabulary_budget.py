@@ -1,7 +1,5 @@
 """Shared by the tokenizers we train ourselves: options, vocabulary budget, alphabet, special pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 

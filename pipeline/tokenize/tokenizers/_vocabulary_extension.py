@@ -1,7 +1,5 @@
 """Extend a byte-level BPE in a `tokenizer.json` with further merges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Encode WordPiece with the `tokenizers` library, each whitespace-separated chunk once."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise

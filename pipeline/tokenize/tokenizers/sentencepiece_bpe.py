@@ -1,7 +1,5 @@
 """Byte-pair encoding (arXiv 1508.07909) of characters by SentencePiece, with lossless settings."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import TrainedSentencepiece

@@ -1,7 +1,5 @@
 """Unigram language model (arXiv 1804.10959) by SentencePiece, with lossless settings."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

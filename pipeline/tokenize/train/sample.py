@@ -1,7 +1,5 @@
 """Draw the training text of a tokenizer, independently of the number of tasks."""
 
-from __future__ import annotations
-
 import struct
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Train a tokenizer on a sample of the documents."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass

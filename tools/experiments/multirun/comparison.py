@@ -1,7 +1,5 @@
 """Compare two groups of runs: mean and deviation over seeds, confidence interval and p-value of their difference."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

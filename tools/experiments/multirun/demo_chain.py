@@ -1,7 +1,5 @@
 """Steps that the demos share: crawl Python's documentation, train on two processes, read the held-out loss."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import shlex

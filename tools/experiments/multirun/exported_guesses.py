@@ -1,7 +1,5 @@
 """Export a run, and compare the masks that transformers fills in with those of the run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Score fine-tuned runs of one task with several seeds, and print tables of the scores."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ or losses in nats, where lower is. Signs are normalized: forgetting above 0 is a
 above 0 a gain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Split a held-out set in two by shards: entries are tuned on one half and judged on the other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

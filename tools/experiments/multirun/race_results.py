@@ -1,7 +1,5 @@
 """Read the cost of each training of a race until the target, and compare the entries with the baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Read a race and its entries, and check each training: what is fixed for all, and what an entry may choose."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path

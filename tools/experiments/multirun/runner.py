@@ -5,8 +5,6 @@ checkpoint, and then measures; a training with complete results is not started. 
 type it in the root folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

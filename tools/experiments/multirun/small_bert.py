@@ -1,7 +1,5 @@
 """Make a small BERT as its publisher would release it: written by transformers alone, untrained."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read a study and its variants, and plan trainings with the FLOPs that the study allows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass

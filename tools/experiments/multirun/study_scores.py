@@ -1,7 +1,5 @@
 """Evaluate a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 

@@ -1,7 +1,5 @@
 """Fine-tune on several tasks in sequence, with methods against forgetting: each task starts from the run before it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

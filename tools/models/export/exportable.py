@@ -1,7 +1,5 @@
 """Open a model for export, from a training run or a folder, with the metadata for its model card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Write the README.md of an exported model: its metadata, and the lines that load it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

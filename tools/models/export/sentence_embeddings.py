@@ -1,7 +1,5 @@
 """Write the files that let sentence-transformers load an exported encoder as an embedding model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Write weights in files of limited size, with an index of the file that holds each tensor."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The data of a training run in reading order, from a run directory or from a set and its settings."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

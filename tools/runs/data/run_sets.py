@@ -1,7 +1,5 @@
 """Locate the shard sets of a run: where its configuration says, or where `data.shards=` says they are now."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

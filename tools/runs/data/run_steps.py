@@ -1,7 +1,5 @@
 """Find which samples each step of a run reads."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple

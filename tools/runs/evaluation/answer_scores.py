@@ -1,7 +1,5 @@
 """Score extracted answers: SQuAD's F1 and exact match, next to the sentence most similar to the question."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

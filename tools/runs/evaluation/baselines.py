@@ -1,7 +1,5 @@
 """Baselines without the model: the most frequent answer, bags of words, and the overlap of two texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias

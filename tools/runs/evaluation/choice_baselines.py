@@ -1,7 +1,5 @@
 """Baselines for multiple choice: the most frequent index, and linear models that score each choice by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

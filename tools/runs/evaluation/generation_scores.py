@@ -1,7 +1,5 @@
 """Score generated texts: exact match, BLEU and chrF by sacrebleu, ROUGE by rouge_score, next to simple baselines."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Metrics of rows that are scored together: questions with several answers, gender pairs, subsets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 

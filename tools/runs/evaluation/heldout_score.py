@@ -1,7 +1,5 @@
 """Score a model on a held-out set: the loss of its heads in nats, or the accuracy of a head that has one."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Classify texts without labels with a fine-tuned run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

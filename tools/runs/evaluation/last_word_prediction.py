@@ -1,7 +1,5 @@
 """Predict the last word of passages that need the entire passage as context (LAMBADA, arXiv 1606.06031)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

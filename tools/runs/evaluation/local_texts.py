@@ -1,7 +1,5 @@
 """Read texts of local files, plain or compressed: lines of JSON, or one text per file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

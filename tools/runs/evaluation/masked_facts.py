@@ -1,7 +1,5 @@
 """Complete facts with one masked word (LAMA, arXiv 1909.01066)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

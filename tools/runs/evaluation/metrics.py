@@ -1,7 +1,5 @@
 """Task metrics by name, from scikit-learn and SciPy; each is a number from -1 or 0 to 1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias

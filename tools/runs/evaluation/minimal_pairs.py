@@ -1,7 +1,5 @@
 """Score minimal pairs: how often the acceptable sentence is the more probable one (BLiMP, arXiv 1912.00582)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Unigram and bigram word models, the baselines of minimal pairs."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Compare texts by their vectors: cosine similarities of a model and of untrained baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Compute the perplexity of documents in strided windows; documents never see each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Predict every row of a task's set, with the same result for every number of processes."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Score a run on a split, as JSON and as lines, next to its baselines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Score tagged words: lenient and strict entity F1 by seqeval, and accuracy, next to the most frequent tag."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Open a fine-tuned run with the split to score it on, and check that they fit together."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Split texts into words for ROUGE and BLEU; in scripts without spaces, every character is a word."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Metrics as functions of sums over units (sentences, questions, texts), so that units can be resampled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 

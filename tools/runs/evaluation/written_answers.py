@@ -1,7 +1,5 @@
 """Score classes and numbers that a model generates as text, with the task's own metrics."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Write and read feature files: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Estimate the diagonal of the Fisher information of a model from examples (arXiv 1612.00796, section 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Generate continuations of texts with a run's model, from prompts with the special tokens of its training rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Score texts by the likelihood a run gives them, with the special tokens of its training rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

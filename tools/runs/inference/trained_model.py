@@ -1,7 +1,5 @@
 """Load the model of a training run in one process: built from the run's configuration, filled from a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

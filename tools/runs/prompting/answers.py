@@ -1,7 +1,5 @@
 """Label rows with a model: prompts that fit its window, scores of each label's words, and the best label."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias

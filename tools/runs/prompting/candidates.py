@@ -4,8 +4,6 @@ A prompt and a word are encoded as one text, so that the word gets the tokens it
 word belong to it: moving one across the boundary changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """Choose the demonstrations of a row by (seed, row), independent of the order and number of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Score labeled rows next to the majority baseline, and write one line per row."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

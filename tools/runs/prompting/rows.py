@@ -1,7 +1,5 @@
 """Read the rows of a file through a template: lines of JSON, or a table with a header."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

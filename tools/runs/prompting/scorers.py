@@ -1,7 +1,5 @@
 """Choose how to prompt the model of a run, according to its training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 

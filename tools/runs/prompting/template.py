@@ -1,7 +1,5 @@
 """Prompt templates: texts around the fields of a row, and the words of each label; data, never code."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Look up documents in the tables `encode/documents-*.arrow` of a run: source, offset and URL by document uid."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any

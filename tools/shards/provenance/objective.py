@@ -1,7 +1,5 @@
 """Rebuild the objective of an example set from its manifest."""
 
-from __future__ import annotations
-
 from clozeline.configuration.config import former_names
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.shards.manifest import ObjectiveFacts

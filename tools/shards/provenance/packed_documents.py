@@ -4,8 +4,6 @@ A packed row names only the document of its first token. Grouping concatenates t
 order; that order and the lengths in the tables of `encode` tell which documents follow.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

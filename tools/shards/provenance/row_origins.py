@@ -1,7 +1,5 @@
 """Describe the documents that rows were cut from, with source and URL from the tables of `encode`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 

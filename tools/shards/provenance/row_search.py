@@ -1,7 +1,5 @@
 """Find rows of a shard set by shard, sample or document."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Find the tokenizer of a shard set, or describe it by the manifest alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

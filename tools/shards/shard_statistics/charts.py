@@ -1,7 +1,5 @@
 """Charts of a set: row lengths, coverage by the most frequent ids, label kinds, languages and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Count the tokens of a set by source: the labels that the run's token set stores per document."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

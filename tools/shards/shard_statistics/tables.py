@@ -1,7 +1,5 @@
 """Tables of a set: lengths, vocabulary coverage, labels, codes, languages, sources, files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """Count all rows of a set block by block, for tables and charts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Check row invariants that follow from the meaning of columns, whichever objective or grouping wrote them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Rows of one block with what an error message names: file, block, row and sample."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

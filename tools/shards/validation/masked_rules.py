@@ -1,7 +1,5 @@
 """Check the columns that accompany labels: prediction order, attention, label spans, crops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

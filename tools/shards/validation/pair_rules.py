@@ -1,7 +1,5 @@
 """Check rows of two texts: segments, labels, languages, partners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Find the first row of a ragged column that breaks a rule, for an entire block at once."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

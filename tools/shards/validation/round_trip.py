@@ -1,7 +1,5 @@
 """Restore every example to its original and compare it with its sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

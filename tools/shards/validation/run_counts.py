@@ -1,7 +1,5 @@
 """Recompute the counts of a pipeline run: records against reports, reports against the data."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

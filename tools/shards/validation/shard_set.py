@@ -1,7 +1,5 @@
 """Check a shard set in one pass: files against the manifest, blocks against the index, rows against their meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final

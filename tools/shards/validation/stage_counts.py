@@ -1,7 +1,5 @@
 """Recompute counts of `dedup`, `train_tokenizer` and `encode` from the documents and the configuration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path

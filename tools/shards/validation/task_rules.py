@@ -1,7 +1,5 @@
 """Check task rows: one answer per row, and one that the task allows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Check the tokenizer of a shard set: its files, and how the manifest describes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError, IntegrityError

@@ -1,7 +1,5 @@
 """Render a view on the terminal, in color where supported, or as one self-contained web page without scripts."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rich import box

@@ -1,7 +1,5 @@
 """Describe a set and the source of a row as sheets of a view."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Describe the answer that a task row asks for: class, number, word classes, or a part of a text."""
 
-from __future__ import annotations
-
 import json
 
 from clozeline.pipeline.rows import Row

@@ -1,7 +1,5 @@
 """Perform one HTTP exchange, limited in time and bytes, with the headers exactly as sent and received."""
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import io

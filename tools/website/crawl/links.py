@@ -1,7 +1,5 @@
 """Normalize URLs, and find the links of an HTML page."""
 
-from __future__ import annotations
-
 import urllib.parse
 from html.parser import HTMLParser
 from typing import Final

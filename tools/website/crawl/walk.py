@@ -1,7 +1,5 @@
 """Crawl a site breadth first, one request at a time, counting the outcome of every URL."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Example texts and options for each objective of the gallery; without an entry, the defaults on a plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

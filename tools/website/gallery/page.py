@@ -1,7 +1,5 @@
 """Write the gallery page: a table of all objectives, then each with its examples, features and options."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The table of what can be trained: objective, architecture, batch columns and heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clozeline import registry

@@ -1,7 +1,5 @@
 """Refuse sets whose batches a model cannot read, from tensor names alone, before the first batch."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from typing import Final
 

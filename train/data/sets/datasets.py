@@ -1,7 +1,5 @@
 """Open the shard sets of a run, and check that shards, heads and model fit together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

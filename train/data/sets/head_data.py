@@ -1,7 +1,5 @@
 """Refuse sets whose labels are not meant for a head of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from clozeline.errors import ConfigurationError

@@ -4,8 +4,6 @@
 made with. Runs of earlier versions have neither, and are read through their shards.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Take the labels of a task from its sets into the head's configuration, or compare them with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

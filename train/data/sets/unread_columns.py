@@ -1,7 +1,5 @@
 """Refuse sets with columns that nothing reads: training would silently learn another objective."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

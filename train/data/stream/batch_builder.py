@@ -1,7 +1,5 @@
 """Build batches ahead of the training thread: gather the rows, cut them into micro-batches, collate them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol

@@ -1,7 +1,5 @@
 """Reuse numpy buffers once nothing refers to them: fresh memory costs a page fault per 4 KiB."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from typing import Any, Final

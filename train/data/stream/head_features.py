@@ -1,7 +1,5 @@
 """Build the tensors that single heads read: labels of rows, answer and masked spans, second views, choices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Build the labels of a micro-batch (positions, ids, weights), and the decoder inputs that predict them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache, reduce
 from typing import Final

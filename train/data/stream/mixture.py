@@ -5,8 +5,6 @@ lane reads consecutive lane rows of each set: every row of every set comes once 
 A timeline puts mixtures one after another; a set that comes back continues where it stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Corrupt samples while they are streamed, with the kernel that writes example sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

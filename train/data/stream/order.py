@@ -8,8 +8,6 @@ A *position* is a lane row of the set. A *logical block* has R rows: the full bl
 last blocks of all files, joined and cut into R rows. The fewer than R rows that remain are the *rest*.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

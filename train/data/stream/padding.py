@@ -1,7 +1,5 @@
 """Pad ragged columns to matrices, on the right or left, and build position ids that restart within a row."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import lru_cache

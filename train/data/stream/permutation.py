@@ -1,7 +1,5 @@
 """Compute random permutations without storing them: of blocks, and of the rows of a block."""
 
-from __future__ import annotations
-
 from math import isqrt
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Open the phases of the data: shard sets, their shares, and where each phase ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

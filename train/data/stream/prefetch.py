@@ -3,8 +3,6 @@
 Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Build per-token tensors of segments: type ids, attention-mode types, languages, restarting position ids."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Read the blocks of one shard set for this rank's lanes: verify, re-read or skip, corrupt, and fill the row buffer."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

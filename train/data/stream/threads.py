@@ -3,8 +3,6 @@
 All are daemon threads: a process can end while one of them hangs in a slow read.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Wrap a stream as a `torch.utils.data.IterableDataset`, for the training loops of other libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

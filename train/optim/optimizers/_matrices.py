@@ -1,7 +1,5 @@
 """Apply a function to entire matrices whose elements are spread over ranks: one rank computes each matrix."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 

@@ -5,8 +5,6 @@ single elements learns by `bind` which elements of which parameters these are. T
 step into the groups.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal

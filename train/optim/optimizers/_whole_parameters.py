@@ -1,7 +1,5 @@
 """Base class of optimizers that need sums over entire parameters, wherever ZeRO puts their elements."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from math import prod

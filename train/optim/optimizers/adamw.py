@@ -1,7 +1,5 @@
 """Adam with decoupled weight decay (arXiv 1711.05101)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """LAMB: Adam with a step proportional to the norm of each parameter (arXiv 1904.00962), for very large batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Lion: the sign of an interpolated momentum, with decoupled weight decay (arXiv 2302.06675)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Muon: the momentum of each matrix is made orthogonal by a Newton-Schulz iteration (Jordan 2024; arXiv 2502.16982)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """NT-ASGD: SGD that averages its weights once the held-out loss stops falling (arXiv 1708.02182)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """StableAdamW: AdamW with the learning rate lowered per parameter if its second moment lags (arXiv 2304.13013)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 

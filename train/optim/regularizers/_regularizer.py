@@ -1,7 +1,5 @@
 """Interface of regularizers, and the pull that they share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """Elastic weight consolidation (arXiv 1612.00796): weights that mattered for earlier tasks change less."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """L2-SP: keep weights near their starting point (arXiv 1802.01483)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -4,8 +4,6 @@ Schedules have no state: resuming and skipped steps change nothing. Steps count 
 above 0.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Linear warm-up, then a constant rate."""
 
-from __future__ import annotations
-
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT

@@ -1,7 +1,5 @@
 """Linear warm-up, then half a cosine (arXiv 1608.03983, without restarts): the schedule of GPT-3 (arXiv 2005.14165)."""
 
-from __future__ import annotations
-
 import math
 
 from pydantic import Field

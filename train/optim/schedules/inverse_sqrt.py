@@ -1,7 +1,5 @@
 """Linear warm-up, then decay with the inverse square root of the step (arXiv 1706.03762; T5, arXiv 1910.10683)."""
 
-from __future__ import annotations
-
 import math
 
 from pydantic.dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Linear warm-up, then linear decay: the schedule of BERT (arXiv 1810.04805)."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 

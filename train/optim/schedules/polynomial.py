@@ -1,7 +1,5 @@
 """Linear warm-up, then decay along a power of the rest (LAMB's recipe for BERT, arXiv 1904.00962, has the root)."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 

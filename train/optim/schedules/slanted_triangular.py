@@ -1,7 +1,5 @@
 """A short rise and a long fall, both linear: ULMFiT's schedule (arXiv 1801.06146, equation 3)."""
 
-from __future__ import annotations
-
 import math
 
 from pydantic import Field

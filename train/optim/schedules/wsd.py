@@ -1,7 +1,5 @@
 """Linear warm-up, a stable rate, and a short decay (WSD: MiniCPM, arXiv 2404.06395; its shapes: arXiv 2405.18392)."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Hold the anchors that regularizers pull weights to, sharded, saved and resumed like optimizer state."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 

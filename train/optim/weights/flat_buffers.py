@@ -5,8 +5,6 @@ with padding. A `Segment` is the part of a flat that belongs to one parameter. T
 train/checkpoint/zero_partitions.py use private attributes of DeepSpeed (0.19.8, an exact pin).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Freeze parameters by name patterns."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ It is partitioned, saved and resumed like the fp32 masters. The decay of the t-t
 min(decay, (1 + t) / (10 + t)), so that a short run forgets its initial weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Group parameters by weight decay and learning rate."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

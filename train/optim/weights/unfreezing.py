@@ -4,8 +4,6 @@ Under ZeRO, `requires_grad` cannot change once the engine exists. So all paramet
 zero gradients, and no update of weights or optimizer state.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
