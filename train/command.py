@@ -16,8 +16,8 @@ from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.train.dry_run import dry_run
 from clozeline.train.run import run
+from clozeline.train.startup.dry_run import dry_run
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", "clozeline.train.optim.optimizers"),

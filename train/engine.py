@@ -19,11 +19,11 @@ from clozeline.model.compilation.layer_calls import compile_heads, compile_layer
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
+from clozeline.train.configuration.engine_config import wrap_in_zero
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
-from clozeline.train.engine_config import wrap_in_zero
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.weights.anchor_weights import Anchors
 from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of

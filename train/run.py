@@ -4,13 +4,12 @@ from contextlib import ExitStack, closing
 
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World, describe_environment, start
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
-from clozeline.train.engine_config import placement_of
 from clozeline.train.evaluate import open_heldout
-from clozeline.train.finish import finish
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
@@ -18,6 +17,7 @@ from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.profiling import open_profiler
 from clozeline.train.logs.recorder import Recorder, announcer
+from clozeline.train.logs.run_end import record_end
 from clozeline.train.loop import Run, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_unread
 from clozeline.train.startup.checks import CheckedStart, check_start
@@ -118,4 +118,5 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
     recorder = Recorder(engine, health, journal, display, cost, peak)
     profiler = open_profiler(config.profile, config.output, world, announce, display.say, resources)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
-    return finish(job, journal, display, train(job, state))
+    state = train(job, state)
+    return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)

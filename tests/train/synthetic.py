@@ -15,11 +15,11 @@ from clozeline.configuration.config import validate
 from clozeline.train.checkpoint.checkpoints import Checkpoints, load
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.engine import Engine, StepResult
-from clozeline.train.engine_config import placement_of
 
 VOCABULARY = 301
 LENGTH = 11

@@ -22,11 +22,11 @@ from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
-from clozeline.train.dry_run import dry_run
 from clozeline.train.engine import Engine
-from clozeline.train.engine_config import placement_of
 from clozeline.train.run import run
+from clozeline.train.startup.dry_run import dry_run
 from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool

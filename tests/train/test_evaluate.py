@@ -24,10 +24,10 @@ from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.dry_run import dry_run
 from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
+from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 

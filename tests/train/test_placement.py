@@ -12,8 +12,8 @@ from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from clozeline.model.parameters.sharding import WHOLE, full_shape
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World, load_deepspeed
-from clozeline.train.engine_config import placement_of
 from tests.distributed import RankPool
 from tests.model.small_models import SPELLINGS, small_config
 from tests.train.synthetic import tiny

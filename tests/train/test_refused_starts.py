@@ -24,9 +24,9 @@ from clozeline.train import run as run_module
 from clozeline.train.checkpoint.format import FORMAT_WHOLE
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.dry_run import dry_run
 from clozeline.train.run import run
 from clozeline.train.startup import run_directory
+from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 

@@ -13,7 +13,7 @@ from clozeline.command import Terminal
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.command import Arguments, natural, plural, run_tool, some_path
-from clozeline.tools.shard_folder import local_folder
+from clozeline.tools.shards.rewriting.shard_folder import local_folder
 from clozeline.tools.shards.viewer.rendering import print_view
 
 _ABSENT: Final = "absent"

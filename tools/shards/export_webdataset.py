@@ -22,8 +22,8 @@ from clozeline.files import publish_json
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
-from clozeline.tools.shard_folder import new_files
 from clozeline.tools.shards.provenance.row_search import readable_blocks
+from clozeline.tools.shards.rewriting.shard_folder import new_files
 
 _CHECKSUM: Final = slice(148, 155)
 """position of the checksum in a tar header"""

@@ -18,9 +18,15 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from clozeline.pipeline.shards.layout import shard_name
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
-from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.provenance.row_search import blocks_of
+from clozeline.tools.shards.rewriting.shard_folder import (
+    new_files,
+    open_local,
+    quarantine_entries,
+    row_fields,
+    write_quarantine,
+)
 
 _SAME: Final = (
     "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",

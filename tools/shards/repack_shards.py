@@ -18,8 +18,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
-from clozeline.tools.shard_folder import new_files, open_local, quarantine_entries, row_fields, write_quarantine
 from clozeline.tools.shards.provenance.row_search import blocks_of
+from clozeline.tools.shards.rewriting.shard_folder import (
+    new_files,
+    open_local,
+    quarantine_entries,
+    row_fields,
+    write_quarantine,
+)
 
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""

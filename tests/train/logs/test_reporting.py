@@ -24,7 +24,7 @@ EVERY_PART = [
     *("clozeline.train.logs.data_health.LoadingHealth.note", "clozeline.train.logs.spikes.Spikes.judge"),
     *("torch.utils.tensorboard.SummaryWriter.add_scalar", "torch.utils.tensorboard.SummaryWriter.close"),
     *("clozeline.train.logs.display.Display._show", "clozeline.train.logs.display.Display.heldout"),
-    *("clozeline.train.finish.write_report", "clozeline.train.finish.closing_lines"),
+    *("clozeline.train.logs.run_end.write_report", "clozeline.train.logs.run_end.closing_lines"),
 ]
 WARNINGS = {"the health of the data", "spikes of the loss", "TensorBoard", "lines of steps"}
 WARNINGS |= {"results on held-out sets", "report.html", "closing lines"}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards, write_manifest, write_shard
-from clozeline.tools.shard_folder import row_fields, new_files
+from clozeline.tools.shards.rewriting.shard_folder import row_fields, new_files
 from clozeline.tools.shards.provenance.row_search import blocks_of
 
 HALVES: Final = ("judging", "tuning")

@@ -82,8 +82,8 @@ OF_KERNELS = [
     ("pipeline/group/groupings/parallel.py", "half = lengths // 2", "half = lengths", GROUPINGS + "parallel.py"),
     ("model/layers/masks.py", "earlier = places <= places", "earlier = places < places", COLLATE),
     ("model/layers/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
-    ("train/data/stream/collate.py", "source[inside, start[inside] - 1]", "source[inside, start[inside]]", COLLATE),
-    ("train/data/stream/collate.py", "place >= prefix[:, None]", "place > prefix[:, None]", COLLATE),
+    ("train/data/stream/labels.py", "starts[inside] - 1]", "starts[inside]]", COLLATE),
+    ("train/data/stream/labels.py", "columns >= first[:, None]", "columns > first[:, None]", COLLATE),
 ]  # fmt: skip
 MUTATIONS = [
     (f"pipeline/corrupt/objectives/{name}.py", old, new, f"{OBJECTIVES}{name}.py") for name, old, new in OF_OBJECTIVES

@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.dry_run import dry_run
+from clozeline.train.startup.dry_run import dry_run
 from tests.train.masked_set import write_config, write_masked_sets
 
 
@@ -16,12 +16,13 @@ def test_dry_run_measures_the_device_of_the_start(tmp_path: Path, monkeypatch: p
     config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), [])
     measured = []
     monkeypatch.setattr(
-        "clozeline.train.dry_run.operations_per_second", lambda device, _precision: measured.append(device) or 1e9
+        "clozeline.train.startup.dry_run.operations_per_second",
+        lambda device, _precision: measured.append(device) or 1e9,
     )
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _device: "a GPU that is not there")
     # no stream can pin memory for a device that is not there
-    monkeypatch.setattr("clozeline.train.dry_run.open_stream", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("clozeline.train.startup.dry_run.open_stream", lambda *_: SimpleNamespace(close=lambda: None))
     monkeypatch.setenv("LOCAL_RANK", "0")
     for accelerator in ("cuda", "cpu"):
         monkeypatch.setenv("DS_ACCELERATOR", accelerator)

@@ -2,23 +2,28 @@
 
 from clozeline.errors import STOPPED
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.engine import Engine
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.recorder import memory_by_rank
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.reporting import Reporting
-from clozeline.train.loop import Run
 from clozeline.train.optim.early_stopping import should_stop
 
 
-def finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:
-    """Write the last records of a run and return its exit code: 0 if it is complete, else 75."""
-    config, complete, best = job.config, job.is_complete(state), state.best
+def record_end(
+    engine: Engine, state: TrainState, complete: bool, asked: str | None, journal: Journal, display: Display
+) -> int:
+    """Write the last records of a run and return its exit code: 0 if it is complete, else 75.
+
+    `asked` is the signal or reason of a stop request on this rank.
+    """
+    config, best = engine.config, state.best
     early = best if should_stop(config.early_stop, best) else None
     code = 0 if complete else STOPPED
-    reason = None if complete else job.stop.reason or "asked on another rank"
+    reason = None if complete else asked or "asked on another rank"
     # events and status
-    memory = memory_by_rank(job.engine)
+    memory = memory_by_rank(engine)
     journal.event("memory", step=state.step, ranks=memory)
     if early is not None:
         fields = {"metric": early.metric, "best": early.value, "best_step": early.step}
@@ -26,7 +31,7 @@ def finish(job: Run, journal: Journal, display: Display, state: TrainState) -> i
     journal.event("done" if complete else "stop", step=state.step, reason=reason, exit_code=code)
     journal.status("done" if complete else "stopped", step=state.step, exit_code=code)
     # closing lines and report.html
-    if job.world.rank == 0:
+    if engine.world.rank == 0:
         reports = Reporting()
         with reports("closing lines"):
             for line in closing_lines(config.output, state, config.steps, reason):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from clozeline.train.engine_config import engine_config
+from clozeline.train.configuration.engine_config import engine_config
 from tests.train.synthetic import tiny
 
 

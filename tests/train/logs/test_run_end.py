@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from clozeline.train import finish as finish_module
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.logs import run_end
 from tests.train.synthetic import tiny
 
 
@@ -15,10 +15,9 @@ from tests.train.synthetic import tiny
 def test_the_exit_code_says_whether_a_run_is_complete(
     complete: bool, code: int, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finish_module, "memory_by_rank", lambda _engine: [])
-    stop, world = SimpleNamespace(reason=None), SimpleNamespace(rank=1)
-    job: Any = SimpleNamespace(config=tiny(), is_complete=lambda _state: complete, stop=stop, world=world, engine=None)
+    monkeypatch.setattr(run_end, "memory_by_rank", lambda _engine: [])
+    engine: Any = SimpleNamespace(config=tiny(), world=SimpleNamespace(rank=1))
     journal = Mock()
-    assert finish_module.finish(job, journal, Mock(), TrainState(step=3, samples=24)) == code
+    assert run_end.record_end(engine, TrainState(step=3, samples=24), complete, None, journal, Mock()) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")

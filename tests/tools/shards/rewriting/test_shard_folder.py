@@ -9,8 +9,8 @@ import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
-from clozeline.tools import shard_folder
 from clozeline.tools.shards import export_webdataset, merge_manifests, repack_shards
+from clozeline.tools.shards.rewriting import shard_folder
 from tests.shard_sets import toy_set
 
 WRITERS = [
