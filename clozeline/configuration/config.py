@@ -36,6 +36,8 @@ STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitr
 
 
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
+_FEW_KEYS: Final = 8
+"""Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
 
 
@@ -196,8 +198,11 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
             return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
         if (meant := _merge_from_bases(schema, "SYNONYMS").get(location[-1])) is not None:
             return f"unknown key '{key}'; use {meant}"
-        near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
-        hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
+        known = [name for name, *_ in describe(schema)]
+        near = difflib.get_close_matches(plain, known, n=1)
+        top = [name for name in known if "." not in name]
+        every = f"; it has {', '.join(top)}" if 0 < len(top) <= _FEW_KEYS else "; --help lists the keys"
+        hint = f"; did you mean '{prefix}{near[0]}'?" if near else every
         return f"unknown key '{key}'{hint}"
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"

@@ -44,7 +44,7 @@ _LINKS = ("a link to nothing", "a link to itself")
 _PLACES = ("deleted", "a folder", *_LINKS)
 _WRITTEN_FOR_PEOPLE = ("report.", "config.yaml", "events.jsonl", "status.json", ".lock", ".holder", "rank0.")
 _TIMES = re.compile(r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s |[\d,.]+ │$", re.MULTILINE)
-_CACHES = (tokenise._tokenizer, tokenizer_stage._imported_vocabulary)
+_CACHES = (tokenise._tokenizer, tokenizer_stage._import_vocabulary)
 """Caches that a fresh process would not have in memory."""
 
 

@@ -12,8 +12,9 @@ import pytest
 @pytest.fixture(scope="module")
 def losses():
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
-    script = Path(__file__).with_name("zero_ranks.py")
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-m", "tests.model.zero_ranks"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "cannot be detected" not in done.stderr, "stage 3 met a module input or output that it cannot look into"
     return json.loads(done.stdout.splitlines()[-1])

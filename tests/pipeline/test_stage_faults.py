@@ -126,6 +126,6 @@ def test_a_stage_whose_input_vanished_names_the_command_that_makes_it(arguments,
     target.unlink()
     assert run_stage(stage, [*arguments, f"output={output}"]) == 64
     said = capsys.readouterr().err
-    assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `python -m" in said
+    assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `clozeline " in said
     assert main([*arguments, f"output={output}"]) == 0
     assert bytes_of(output) == bytes_of(reference)

@@ -239,11 +239,13 @@ def test_interrupt_before_training_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
 ) -> None:
     from clozeline.train import command, run
+    from clozeline.train.startup import checks
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command if point in ("dry_run", "load_config") else run, point, interrupted)
+    holder = {"dry_run": command, "load_config": command, "open_datasets": checks}.get(point, run)
+    monkeypatch.setattr(holder, point, interrupted)
     if point == "claim":
         monkeypatch.setattr(run, "start", lambda **_: World(0, 1, 0, torch.device("cpu"), None))
         monkeypatch.setattr(World, "raise_everywhere", lambda _self, _error: None)

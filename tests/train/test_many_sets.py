@@ -58,11 +58,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(world: World, config: Path, overrides: Sequence[str] = ()) -> int:
     """A run in which the fourth step counts as a spike."""
 
-    def judge(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
+    def detect(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
         return {"loss": {"value": 9.0, "median": 3.0, "deviations": 7.0}} if record["step"] == 4 else {}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Spikes, "judge", judge)
+        patch.setattr(Spikes, "detect", detect)
         return run(load_config(TrainConfig, config, list(overrides)), joined=world)
 
 

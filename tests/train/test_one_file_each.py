@@ -124,7 +124,7 @@ def test_a_second_head_of_a_target(one_rank: RankPool, tmp_path: Path, shards: P
     """Objectives name what is predicted: a subclass of MaskedLM is trained on the rows that MaskedLM is."""
     output = tmp_path / "run"
     config = write_config(tmp_path / "c.yaml", shards, output, model__heads={"focal": 1.0}, steps=2)
-    assert one_rank.run(train_with, "model.heads", "focal", HEAD, tmp_path, config) == [0]
+    assert one_rank.run(train_with, "clozeline.model.heads", "focal", HEAD, tmp_path, config) == [0]
     (first, second), (record, _) = logged(output), logged(output, "losses")
     assert list(record) == ["focal"]
     assert first != second
@@ -161,7 +161,7 @@ def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) ->
     with temporary_module(
         "clozeline.train.optim.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "matrix"), tmp_path / "shaped"
     ):
-        with pytest.raises(ConfigurationError, match=r"sgd needs statistics of a whole matrix.*: set zero\.stage=0"):
+        with pytest.raises(ConfigurationError, match=r"sgd needs statistics of an entire matrix.*: set zero\.stage=0"):
             load_config(TrainConfig, config, [])
         assert estimate_memory(load_config(TrainConfig, config, ["zero.stage=0"]), 1000, 2).optimizer == 4 * 1000
 

@@ -93,7 +93,7 @@ def test_mistakes_are_named(load, text, overrides, message):
         ("steps: x\n", ["steps=y"], "command line: steps: expected a valid integer, got 'y'"),
         ("steps: 3\n", ["inner.rat=1"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
         ("steps: 3\n", ["inner={rat: 1}"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
-        ("steps: 3\nwat: 1\n", ["inner=5"], "FILE: unknown key 'wat'; --help lists the keys"),
+        ("steps: 3\nwat: 1\n", ["inner=5"], "FILE: unknown key 'wat'; it has steps, inner, others, path"),
         ("steps: 3\nwat: 1\n", ["inner=5"], "command line: inner: expected an object, got 5"),
         ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
         ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),

@@ -112,7 +112,7 @@ def test_refusals_say_why_before_anything_is_written(folder: Path, capsys: pytes
     assert main([str(folder / "plain"), str(new)]) == 64
     assert "trained no adapter: export the model with clozeline export-model" in capsys.readouterr().err
     assert main([str(folder / "bottleneck"), str(new)]) == 64
-    assert "adapter bottleneck: has no form here that peft reads" in capsys.readouterr().err
+    assert "adapter bottleneck: cannot be exported to peft" in capsys.readouterr().err
     assert main([str(folder / "lora"), str(folder / "base")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
     assert not new.exists()

@@ -79,7 +79,7 @@ def stream(shards: ShardSet, lanes: int = 4) -> list[tuple[int, int] | None]:
             if row is None:
                 found.append(None)
                 continue
-            stored, places = blocks.to_stored(row[1], np.array([row[2]]))
+            stored, places = blocks.locate(row[1], np.array([row[2]]))
             fixed, place = read[stored[0]], places[0]
             found.append((int(fixed["uid"][place]), int(fixed["variant"][place])))
     return found

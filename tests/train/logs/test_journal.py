@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs import journal as journal_module
 from clozeline.train.logs import json_lines as lines
 from clozeline.train.logs.journal import Journal, numbers
 from clozeline.train.logs.json_lines import last_lines, read_lines
@@ -74,11 +74,15 @@ def test_results_that_come_again_replace_the_former_ones(tmp_path: Path) -> None
     ]
 
 
+def line_of(record: dict[str, Any]) -> bytes:
+    return f"{json.dumps(seal(record))}\n".encode()
+
+
 def test_a_resume_reads_the_end_of_the_metrics_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 20,000 records, those after the checkpoint and those that a step is compared with."""
     path, parsed = tmp_path / "metrics.jsonl", 0
     records = [{"step": step, "loss": 1.0 + step % 7, "gradient_norm": 2.0} for step in range(1, 20_001)]
-    path.write_bytes(b"".join(map(journal_module._line, records)))
+    path.write_bytes(b"".join(map(line_of, records)))
     size, real = path.stat().st_size, lines._parse
 
     def count(line: bytes, path: Path) -> dict[str, Any] | None:
@@ -91,7 +95,7 @@ def test_a_resume_reads_the_end_of_the_metrics_and_no_more(tmp_path: Path, monke
     resumed = Spikes(6.0, (line.record or {} for line in last_lines(path)))
     assert parsed == 11 + 200
     monkeypatch.undo()
-    assert size - path.stat().st_size == sum(len(journal_module._line(one)) for one in records[19_990:])
+    assert size - path.stat().st_size == sum(len(line_of(one)) for one in records[19_990:])
     straight = Spikes(6.0, reversed(records[:19_990]))
     assert resumed._values == straight._values
     assert [one["step"] for one in read_lines(path)] == list(range(1, 19_991))

@@ -145,7 +145,7 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
         ("pairs", "encoder, 1 types",
          r"model\.type_vocab_size: .*: rows have .* types 0 to 1: expected 2 or more, or 0 for none; got 1"),
         ("masked, causal, pairs", "pairs, 2 types",
-         r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have nothing"),
+         r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it"),
         ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbors"),
         ("documents", "recurrent", r"data\.shards: .*: document_ids: expected rows of one text.*cross_documents: true"),
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
