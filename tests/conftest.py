@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from clozeline.configuration import redaction
 
 if TYPE_CHECKING:
     from tests.crawled_chain import Chain
@@ -24,6 +27,13 @@ settings.load_profile("repeatable")
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
     return min(8, 1 + (os.cpu_count() or 1))
+
+
+@pytest.fixture(autouse=True)
+def _forget_secrets() -> Iterator[None]:
+    """A value that one test gives as a secret would be hidden in the messages of the tests after it."""
+    yield
+    redaction._remembered.clear()
 
 
 @pytest.fixture(scope="session")

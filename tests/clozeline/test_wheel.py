@@ -86,6 +86,6 @@ def test_the_chain_from_a_folder_with_files_of_our_names(installed: Path, hostil
 def test_help_of_every_command(installed: Path, hostile: Path) -> None:
     listing = call(installed, hostile, "--help")
     names = set(re.findall(r"^  ([a-z][a-z-]*) ", listing, flags=re.MULTILINE))
-    assert {"pipeline", "clean", "train", "make-gallery", "inspect-shard"} <= names
+    assert {"pipeline", "clean", "train", "shard-stats", "inspect-shard"} <= names
     for name in sorted(names):
         assert "usage: " in call(installed, hostile, name, "--help")
