@@ -26,6 +26,7 @@ def sections() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
 def test_a_section_has_examples_features_and_options(name: str) -> None:
+    assert name in sections(), f"docs/objectives.md has no section {name}: `make objectives` writes it"
     section = sections()[name]
     assert section.count("```text\n") == len(cases_of(name))
     assert re.search(r"\*Papers:\* arXiv \d{4}\.\d{5}", section)
