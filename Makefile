@@ -7,6 +7,8 @@ STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
+# The tests start hundreds of processes, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo continue hybrid ablation race test try test-all check fix objectives docs bench clean

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.varlen import varlen_attn
 
 from clozeline.model.layers.masks import Documents, window_mask
 
@@ -69,6 +68,8 @@ def attend_flat(
     bounds, longest, near = documents.bounds, documents.longest, -1 if window is None else window
     assert bounds is not None
     # queries, keys and values end to end, [B * T, heads, head_dim]
+    from torch.nn.attention.varlen import varlen_attn  # imports torch's compiler: a second, for an accelerator alone
+
     mixed = varlen_attn(
         _end_to_end(query),
         _end_to_end(key),

@@ -13,7 +13,6 @@ from clozeline.model.build import build_model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.model.layers import documents as module
 from clozeline.model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
 from clozeline.model.layers.masks import Documents
 from tests.model.closeness import FLOAT32, assert_gradients_close
@@ -77,7 +76,7 @@ def stand_in(
 def test_both_kernels_equal_a_loop(
     monkeypatch: pytest.MonkeyPatch, key_heads: int, causal: bool, window: int | None
 ) -> None:
-    monkeypatch.setattr(module, "varlen_attn", stand_in)
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
     draw = torch.Generator().manual_seed(0)
     documents = batch_documents(packed())
     assert documents is not None
@@ -131,7 +130,7 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
             called.append(kernel)
             return kernel(*given)  # type: ignore[no-any-return]
 
-        monkeypatch.setattr(module, "varlen_attn", stand_in)
+        monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
         monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
         found = gradients(family, changes, tensors)
         torch.testing.assert_close(found[0], masked[0], rtol=1e-5, atol=1e-5)
