@@ -1,0 +1,5 @@
+"""Compression of trained models: removed layers, heads and rows, masked and quantized weights. One file per method."""
+
+from clozeline.model.compression._method import Batch, Compressed, Method
+
+__all__ = ["Batch", "Compressed", "Method"]

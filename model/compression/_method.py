@@ -1,0 +1,68 @@
+"""The interface of compression methods: a model in, a smaller one out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint
+
+Batch: TypeAlias = Mapping[str, Tensor]
+"""Tensors of rows with their labels, as the heads of the model read them in training."""
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A smaller model."""
+
+    checkpoint: Checkpoint
+    """the model as every reader sees it: its configuration, and floating-point parameters"""
+    lines: tuple[str, ...]
+    """removed parts, for people"""
+    stored: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    """tensors on disk by parameter, then by key, such as {"int8": ..., "scale": ...}; a parameter that is not listed is
+    stored as it is"""
+
+
+class Method(ABC):
+    """A way to make a trained model smaller, without training it.
+
+    Args:
+        options: of the method.
+    """
+
+    Options: ClassVar[type]
+    """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
+    claim: ClassVar[str]
+    """Result that the paper reports, with its arXiv id; the row shows it next to what was measured."""
+    calibration: ClassVar[Literal["none", "optional", "required"]] = "none"
+    """Use of batches of training rows by `compress`."""
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    @abstractmethod
+    def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
+        """Return the smaller model; the given one stays as it is.
+
+        A tensor that does not change is shared, not copied, so that both take at most twice the memory of the first.
+
+        Args:
+            checkpoint: the model, with all of its heads.
+            batches: calibration rows, in the order of the set; none unless the method reads them.
+
+        Raises:
+            ConfigurationError: the model has nothing of what the options remove.
+        """
+
+
+def refuse_quantized(checkpoint: Checkpoint, source: object) -> None:
+    """Refuse a model without floating-point weights: compressing its integers again would add up their errors."""
+    if integers := [name for name, tensor in checkpoint.tensors.items() if not tensor.is_floating_point()]:
+        raise ConfigurationError(
+            f"{source}: expected floating-point weights, got {integers[0]} as {checkpoint.tensors[integers[0]].dtype}: "
+            "it is quantized already; compress the model that it was made from"
+        )

@@ -1,0 +1,70 @@
+"""Find the layers of a model, and cut its parameters to those of a smaller configuration."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint, parameter_shapes
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig
+
+_LAYER: Final = re.compile(r"(family\.(?:(?:stack|encoder|decoder)\.)?layers\.)(\d+)\.(.+)")
+
+
+def split_name(name: str) -> tuple[str, int, str] | None:
+    """Return the stack, the layer index and the rest of a parameter's name; None outside the layers.
+
+    Example:
+        >>> split_name("family.stack.layers.3.feed_forward.body.up.weight")
+        ('family.stack.layers.', 3, 'feed_forward.body.up.weight')
+    """
+    match = _LAYER.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]), match[3])
+
+
+def changed_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
+    """Return a configuration with other values; one that contradicts itself is refused in the name of the method."""
+    plain = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
+    given = {key: value for key, value in changes.items() if value is not None}
+    removed = changes.keys() - given.keys()
+    changed: ModelConfig = validate(
+        ModelConfig, {key: value for key, value in {**plain, **given}.items() if key not in removed}, method, "model."
+    )
+    return changed
+
+
+def refuse_shared_layers(config: ModelConfig, method: str) -> None:
+    """Refuse layers that share weights: what one layer can spare, another uses."""
+    if config.share != ShareConfig():
+        raise ConfigurationError(
+            f"method={method}: expected layers with weights of their own, got model.share, which uses the same weights "
+            "in several layers; train a model without it, or use magnitude"
+        )
+
+
+def cut_parameters(
+    checkpoint: Checkpoint, config: ModelConfig, cut: Callable[[str, Mapping[str, Tensor]], Tensor]
+) -> dict[str, Tensor]:
+    """Return the parameters of a smaller configuration, each by `cut` from those of the larger model.
+
+    Raises:
+        ConfigurationError: a parameter has another shape than the smaller model needs.
+    """
+    tensors = {}
+    for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
+        if name in checkpoint.absent:
+            continue
+        tensor = cut(name, checkpoint.tensors)
+        padded = name == "family.tokens.weight" or ".projection." in name  # a run pads these to model.vocab_multiple
+        if tensor.shape[padded:] != shape[padded:]:
+            raise ConfigurationError(
+                f"{name}: expected shape {list(shape)} in the smaller model, got {list(tensor.shape)}: the family "
+                f"{config.family} cannot be cut like this"
+            )
+        tensors[name] = tensor
+    return tensors

@@ -1,0 +1,72 @@
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.position import LocalConfig
+from tests.model.compression.compressed_models import compressed, logits, model_of, odd_checkpoint
+from tests.model.small_models import batch_for
+
+CASE = {"keep": (0, 2)}
+
+
+def skipping(model, stack, kept):
+    """The model with all layers of a stack, in which the others return their input."""
+    for number, layer in enumerate(getattr(model.family, stack).layers):
+        if number not in kept:
+            layer.forward = lambda x, *_: x
+    return model
+
+
+@pytest.mark.parametrize("family", ["encoder", "decoder"])
+@pytest.mark.parametrize("keep", [(0, 2, 4), (1,), (3, 4), (0, 1, 2, 3, 4)])
+def test_the_smaller_model_is_the_larger_one_with_skipped_layers(family, keep):
+    dense = odd_checkpoint(family)
+    smaller = compressed(dense, "layers", keep=keep).checkpoint
+    assert smaller.config.layers == len(keep)
+    expected = logits(skipping(model_of(dense), "stack", keep), batch_for(family))
+    assert (logits(model_of(smaller), batch_for(family)) - expected).abs().max() <= 1e-12
+
+
+def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
+    dense = odd_checkpoint("encoder_decoder", decoder_layers=4)
+    smaller = compressed(dense, "layers", keep=(1, 4), keep_decoder=(0, 3)).checkpoint
+    assert (smaller.config.layers, smaller.config.decoder_depth) == (2, 2)
+    whole = skipping(skipping(model_of(dense), "encoder", (1, 4)), "decoder", (0, 3))
+    tensors = batch_for("encoder_decoder")
+    assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
+    assert compressed(dense, "layers", keep=(1, 4)).checkpoint.config.decoder_depth == 4
+
+
+def test_kept_layers_share_their_memory_with_the_given_model():
+    dense = odd_checkpoint()
+    smaller = compressed(dense, "layers", keep=(2, 3)).checkpoint
+    name = "family.stack.layers.{}.attention.body.query.weight"
+    assert smaller.tensors[name.format(0)].data_ptr() == dense.tensors[name.format(2)].data_ptr()
+    assert dense.config.layers == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, {"keep": (0, 5)}, "layers 0 to 4, got 5"),
+        ({}, {"keep": (2, 1)}, "ascending"),
+        ({}, {"keep": (1, 1)}, "different layers"),
+        ({}, {"keep": (1,), "keep_decoder": (0,)}, "has one stack"),
+        ({"share": ShareConfig(groups=1)}, {"keep": (0,)}, "share"),
+        ({"local": LocalConfig(window=2, global_every=3)}, {"keep": (0, 3)}, "global ones stay"),
+        ({"scale_by_depth": True}, {"keep": (0, 2)}, "scale_by_depth"),
+        ({"first_norm": False, "norm_place": "pre"}, {"keep": (1, 2)}, "first_norm"),
+    ],
+)
+def test_layers_that_cannot_be_kept_are_refused(changes, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        compressed(odd_checkpoint(**changes), "layers", **options)
+
+
+def test_global_layers_that_keep_their_position_may_stay():
+    dense = odd_checkpoint(local=LocalConfig(window=2, global_every=3))
+    assert compressed(dense, "layers", keep=(0, 2, 4)).checkpoint.config.layers == 3
+
+
+def test_the_line_names_what_is_kept():
+    assert compressed(odd_checkpoint(), "layers", keep=(0, 4)).lines == ("encoder layers kept: 0, 4",)

@@ -1,0 +1,96 @@
+"""Promises of every compression method."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.compression import Method
+from clozeline.model.compression._method import refuse_quantized
+from clozeline.registry import choose, find, names
+from tests.declarations import declared
+from tests.model.compression.compressed_models import model_of, odd_checkpoint
+from tests.model.small_models import batch_for
+from tests.temporary_module import temporary_module
+
+NAMES = names("clozeline.model.compression")
+
+UNCHANGED = """
+from clozeline.model.compression._method import Compressed, Method
+from pydantic.dataclasses import dataclass
+
+class Unchanged(Method):
+    \"\"\"Change nothing.\"\"\"
+
+    claim = "nothing (arXiv 0000.00000)"
+
+    @dataclass(frozen=True)
+    class Options:
+        \"\"\"No options.\"\"\"
+
+    def compress(self, checkpoint, batches):
+        return Compressed(checkpoint, ("nothing",))
+"""
+
+
+def case(name):
+    """`CASE` of a method's own test file: its options; no file: none are needed."""
+    return declared("model.compression", name, "CASE", {})
+
+
+def result(name, dense):
+    method = choose("clozeline.model.compression", {"name": name, **case(name)}).build()
+    batches = [] if method.calibration == "none" else [batch_for("encoder", seed=seed) for seed in range(3)]
+    return method.compress(dense, batches)
+
+
+def test_a_new_file_is_tested_at_once(tmp_path):
+    with temporary_module("clozeline.model.compression", "unchanged", UNCHANGED, tmp_path):
+        assert {"unchanged", *NAMES} == set(names("clozeline.model.compression"))
+        test_a_method_says_what_its_paper_claims("unchanged")
+        test_the_smaller_model_runs_and_the_given_one_stays("unchanged")
+        test_the_result_depends_on_the_model_alone("unchanged")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_says_what_its_paper_claims(name):
+    kind = find("clozeline.model.compression", name)
+    assert issubclass(kind, Method)
+    assert kind.__doc__
+    assert any(character.isdigit() for character in kind.claim)
+    assert dataclasses.is_dataclass(kind.Options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_smaller_model_runs_and_the_given_one_stays(name):
+    dense = odd_checkpoint()
+    before = {key: tensor.clone() for key, tensor in dense.tensors.items()}
+    compressed = result(name, dense)
+    assert all(torch.equal(before[key], tensor) for key, tensor in dense.tensors.items())
+    assert compressed.lines
+    assert compressed.stored.keys() <= compressed.checkpoint.tensors.keys()
+    scores = model_of(compressed.checkpoint).logits(batch_for("encoder"))["masked_lm"]
+    assert scores.isfinite().all()
+    stored = [tensor for parts in compressed.stored.values() for tensor in parts.values()]
+    kept = [tensor for key, tensor in compressed.checkpoint.tensors.items() if key not in compressed.stored]
+    assert sum(map(_bytes, [*stored, *kept])) <= sum(map(_bytes, before.values()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_result_depends_on_the_model_alone(name):
+    first, second = result(name, odd_checkpoint()), result(name, odd_checkpoint())
+    assert first.lines == second.lines
+    assert all(torch.equal(tensor, second.checkpoint.tensors[key]) for key, tensor in first.checkpoint.tensors.items())
+
+
+def test_integers_are_refused():
+    dense = odd_checkpoint()
+    refuse_quantized(dense, "runs/a")
+    integers = dataclasses.replace(dense, tensors={**dense.tensors, "family.tokens.weight": torch.zeros(2).char()})
+    with pytest.raises(ConfigurationError, match=r"runs/a: .* quantized already"):
+        refuse_quantized(integers, "runs/a")
+
+
+def _bytes(tensor):
+    return tensor.numel() * tensor.element_size()
