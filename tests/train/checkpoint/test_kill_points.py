@@ -44,9 +44,10 @@ POINTS = [
     *(("status.json", number) for number in range(1, STATUSES + 1)),
     ("report.html", 1),
 ]
-USUAL = [("sets.json", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2),
-         ("status.json", STATUSES), ("report.html", 1)]  # fmt: skip
-"""Points of `make test`, one of each kind."""
+USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after"), ("latest", 1, "before"),
+         (f".tmp-old-{STEPS[0]}", 1, "after"), ("checkpoint.json", 2, "before"), ("status.json", STATUSES, "after"),
+         ("report.html", 1, "before")]  # fmt: skip
+"""Kills of `make test`, one for each kind of file."""
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +90,13 @@ def logged(folder: Path) -> list[Any]:
     return [(one["step"], one["loss"].hex(), one["gradient_norm"].hex(), one.get("heldout")) for one in records]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("name", "occurrence"),
-    [pytest.param(*point, marks=() if point in USUAL else pytest.mark.slow) for point in POINTS],
+    ("name", "occurrence", "when"),
+    [
+        pytest.param(*point, when, marks=() if (*point, when) in USUAL else pytest.mark.slow)
+        for when in ("before", "after")
+        for point in POINTS
+    ],
 )
 def test_a_kill_at_any_rename_costs_no_bit(
     begun: Path, straight: list[Any], tmp_path: Path, name: str, occurrence: int, when: str
