@@ -21,7 +21,7 @@ BRIEF = ("resume", "export a run", "fill a mask", "generate", "explain a batch",
          "compare scores", "score a task", "tasks, again", "validate a task", "verify_counts", "where_is",
          "encode, again")  # fmt: skip
 """Commands of `make test`: together they read every kind of file."""
-COUNT = 70
+COUNT = 40
 PATH = Path("/bench/set/manifest.json")
 
 

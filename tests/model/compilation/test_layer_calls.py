@@ -89,7 +89,7 @@ def steps_and_evaluations(family, networks, shapes):
 
 @WARNINGS
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=[] if name == "encoder_decoder" else pytest.mark.slow) for name in COMPILED]
+    "family", [pytest.param(name, marks=[] if name == "encoder" else pytest.mark.slow) for name in COMPILED]
 )
 def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family):
     """Each shape but the first ones is read by graphs that are there: it is no reason to compile again."""
