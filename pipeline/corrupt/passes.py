@@ -1,6 +1,6 @@
 """Passes of the stage `corrupt`: one unit per objective, sample shard and variant; then the manifests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -13,17 +13,9 @@ from clozeline.pipeline.corrupt.counts import CorruptCounts, ReadCounts, RowCoun
 from clozeline.pipeline.corrupt.entries import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_written
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import (
-    Manifest,
-    SetWriter,
-    ShardSet,
-    base_columns,
-    feature_columns,
-    open_shards,
-)
-from clozeline.pipeline.shards.layout import block_rows_of
+from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.splits import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.recorded_file import check_files
@@ -71,7 +63,6 @@ class CorruptShards(Pass[CorruptCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CorruptCounts:
-        """Corrupt one shard, block by block."""
         made = self.made[unit]
         entry = self.entries[made.entry]
         objective, source = self.open(entry, made.split)
@@ -87,11 +78,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective and the sample set it reads.
-
-        Raises:
-            ConfigurationError: the recipe's `group` does not make that set.
-        """
+        """Return the objective and the sample set it reads; ConfigurationError if `group` does not make that set."""
         fingerprint = Manifest.load(self.tokens).tokenizer.fingerprint
         objective = entry.build(vocabulary_of(self.tokens / "manifest.json", fingerprint))
         folder = self.samples / objective.grouping.label / split
@@ -111,17 +98,10 @@ class CorruptShards(Pass[CorruptCounts]):
 
 def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: int) -> SetWriter:
     """Return the writer of one split of an example set."""
-    vocabulary, features = objective.vocabulary, objective.features
-    width = np.dtype(vocabulary.id_dtype).itemsize
-    return SetWriter(
-        path=f"{entry.set_label}/{split}",
-        shards=shards,
-        columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
-        block_rows=block_rows_of(entry.block_rows, features, objective.content_length, width),
-        container=entry.container,
-        compression=entry.compression,
-        metadata={"objective": entry.set_label, "tokenizer": vocabulary.fingerprint},
-    )
+    return SetWriter.of_rows(
+        f"{entry.set_label}/{split}", shards, objective.features, objective.vocabulary, objective.content_length,
+        entry.block_rows, {"objective": entry.set_label}, container=entry.container, compression=entry.compression,
+    )  # fmt: skip
 
 
 @dataclass
@@ -149,17 +129,14 @@ class CorruptedShard:
                 examples, samples = examples.take(rows), samples.take(rows)
             if unused := self.objective.count_unused_tokens(samples, examples):
                 add_counts(self.counts, {"unused_tokens": unused})
-            self._count(total, examples, skips)
+            skipped = {Skip(code).reason: int(rows) for code, rows in enumerate(np.bincount(skips)) if code and rows}
+            add_counts(self.counts, self.objective.tally(examples))
+            add_counts(self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped})
+            lengths = examples.columns[self.objective.features[0].name].lengths
+            tokens = np.bincount(examples.fixed["language"], lengths)
+            languages = self.source.manifest.languages
+            add_counts(self.by_language, {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)})
             yield examples
-
-    def _count(self, samples: int, examples: Rows, skips: Any) -> None:
-        add_counts(self.counts, self.objective.tally(examples))
-        reasons = {Skip(code).reason: int(number) for code, number in enumerate(np.bincount(skips)) if code and number}
-        add_counts(self.counts, {"samples_in": samples, "examples": len(examples), "skipped": reasons})
-        lengths = examples.columns[self.objective.features[0].name].lengths
-        tokens = np.bincount(examples.fixed["language"], lengths)
-        languages = self.source.manifest.languages
-        add_counts(self.by_language, {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)})
 
 
 @dataclass(frozen=True)
@@ -171,14 +148,8 @@ class CorruptManifests(Pass[CorruptCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> CorruptCounts:
-        """Sum the records of the shards and write the manifests.
-
-        Raises:
-            ConfigurationError: every sample of a set was skipped.
-        """
-        counts: CorruptCounts = {}
-        for record in records(output.folder, self.shards.name):
-            add_counts(counts, record.counts)
+        """Write the manifests; ConfigurationError if every sample of a set was skipped."""
+        counts: CorruptCounts = total_counts(output.folder, self.shards.name)
         for number, entry in enumerate(self.shards.entries):
             for split, set_counts in counts["objectives"][entry.set_label].items():
                 if not set_counts["examples"]:
@@ -186,13 +157,14 @@ class CorruptManifests(Pass[CorruptCounts]):
                         f"corrupt: the {split} set of '{entry.set_label}' is empty: "
                         f"{set_counts['samples_in']} samples, skipped {set_counts['skipped']}"
                     )
-                self._write(number, split, set_counts, output)
+                made = [unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)]
+                self._write(entry, split, made, set_counts, output)
         return {}
 
-    def _write(self, number: int, split: str, set_counts: SetCounts, output: Output) -> None:
-        work, entry = self.shards, self.shards.entries[number]
-        objective, source = work.open(entry, split)
-        made = [unit for unit in work.made if (unit.entry, unit.split) == (number, split)]
+    def _write(
+        self, entry: ObjectiveEntry, split: str, made: Sequence[ExampleUnit], set_counts: SetCounts, output: Output
+    ) -> None:
+        work, (objective, source) = self.shards, self.shards.open(entry, split)
         samples = source.manifest
         manifest = set_writer(entry, objective, split, len(made)).write_manifest(
             output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),

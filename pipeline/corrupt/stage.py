@@ -23,11 +23,9 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Sum of the objectives' versions."""
         return sum(entry.objective.type.VERSION for entry in self.config)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
-        """Return the passes: shards, then manifests."""
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
         entries = tuple(self.config)
@@ -55,8 +53,11 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     def check(self, counts: CorruptCounts) -> None:
         """Check that each sample of each variant is an example or skipped for a reason."""
         for label, splits in counts.get("objectives", {}).items():
-            for split, set_counts in splits.items():
-                _check_set(f"corrupt {label}/{split}", set_counts)
+            for split, part in splits.items():
+                where, outcomes = f"corrupt {label}/{split}", part["examples"] + sum(part["skipped"].values())
+                for read in part.get("read", {}).values():
+                    require_equal(where, "samples read", read["samples"], "samples_in", part["samples_in"])
+                require_equal(where, "samples_in", part["samples_in"], "examples + skipped", outcomes)
 
 
 def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
@@ -69,10 +70,3 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
     return Row(samples, out, (("sample", total["skipped"]),))
-
-
-def _check_set(where: str, set_counts: SetCounts) -> None:
-    skipped = sum(set_counts["skipped"].values())
-    for read in set_counts.get("read", {}).values():
-        require_equal(where, "samples read", read["samples"], "samples_in", set_counts["samples_in"])
-    require_equal(where, "samples_in", set_counts["samples_in"], "examples + skipped", set_counts["examples"] + skipped)

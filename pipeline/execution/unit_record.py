@@ -153,6 +153,14 @@ def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     return unit_records
 
 
+def total_counts(folder: Path, pass_name: str) -> Any:
+    """Return the sum of the counts of the finished units of a pass."""
+    counts: Any = {}
+    for record in records(folder, pass_name):
+        add_counts(counts, record.counts)
+    return counts
+
+
 def outputs_digest(unit_records: Sequence[UnitRecord]) -> str:
     """Return the SHA-256 over the published outputs of records: what later stages depend on."""
     digest = hashlib.sha256()

@@ -1,6 +1,6 @@
 """Token documents of a shard, split in training and held-out ones, in the order that grouping takes them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +20,19 @@ _PAIRS = ("target_ids", "target_language")
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
-    """Return the documents of a token shard that are not held out.
-
-    Args:
-        tokens: manifest of the token set, or its folder.
-        shard: which token shard.
-        fraction: share of documents held out.
-        seed: the recipe's seed.
-    """
-    documents = _read(tokens, [shard], lambda uid: not is_heldout(uid, fraction, seed))
-    return with_copies(documents, np.ones(len(documents), np.int64), seed)
+    """Return the documents of a token shard that are not held out, of a token set's manifest or folder."""
+    return _read(tokens, [shard], seed, lambda uid: not is_heldout(uid, fraction, seed))
 
 
 def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
-    """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`.
-
-    Args:
-        tokens: manifest of the token set, or its folder.
-        shard: which held-out shard.
-        shards: number of held-out shards, at most that of the token set.
-        fraction: share of documents held out.
-        seed: the recipe's seed.
-    """
+    """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`."""
     total = len(open_shards(tokens).manifest.shards)
     first, last = shard * total // shards, -(-(shard + 1) * total // shards)
 
     def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and heldout_shard(uid, shards, seed) == shard
 
-    documents = _read(tokens, range(first, last), is_in_shard)
-    return with_copies(documents, np.ones(len(documents), np.int64), seed)
+    return _read(tokens, range(first, last), seed, is_in_shard)
 
 
 def heldout_shard(uid: bytes, shards: int, seed: int) -> int:
@@ -62,17 +45,23 @@ def place_key(uid: bytes, copy: int, seed: int) -> int:
     return order_key(uid + bytes([copy]), "group", seed)
 
 
-def _read(tokens: Path, shards: Iterable[int], is_in_shard: Any) -> Rows:
+def _read(tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]) -> Rows:
     token_set = open_shards(tokens)
-    wanted_shards = set(shards)
     parts = []
-    for block in range(len(token_set.index)):
-        if int(token_set.index.shard[block]) in wanted_shards:
-            rows = token_set.read_block(block)
-            uids = rows.fixed["document_uid"]
-            kept = np.fromiter((is_in_shard(uid.tobytes()) for uid in uids), dtype=np.bool_, count=len(rows))
-            parts.append(_pick(rows, np.flatnonzero(kept)))
-    return Rows.concatenate(parts) if parts else _none(token_set.manifest.tokenizer.vocab_size)
+    for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
+        rows = token_set.read_block(block)
+        parts.append(_pick(rows, np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]])))
+    if not parts:
+        fixed: dict[str, NDArray[Any]] = {
+            "document_uid": np.empty((0, 16), np.uint8),
+            "language": np.empty(0, np.uint8),
+            "source_group": np.empty(0, np.uint16),
+        }
+        ids = np.uint16 if token_set.manifest.tokenizer.vocab_size <= 65536 else np.uint32
+        columns = {"token_ids": Ragged.from_lists([], ids), "sentence_starts": Ragged.from_lists([], np.uint32)}
+        parts = [Rows(fixed, columns)]
+    documents = Rows.concatenate(parts)
+    return with_copies(documents, np.ones(len(documents), np.int64), seed)
 
 
 def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
@@ -96,14 +85,3 @@ def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
         column = documents.columns[name]
         columns[name] = Ragged.from_lists([column[row] for row in chosen.tolist()], column.values.dtype)
     return Rows(fixed, columns)
-
-
-def _none(vocab_size: int) -> Rows:
-    ids = np.uint16 if vocab_size <= 65536 else np.uint32
-    fixed: dict[str, NDArray[Any]] = {
-        "document_uid": np.empty((0, 16), np.uint8),
-        "language": np.empty(0, np.uint8),
-        "source_group": np.empty(0, np.uint16),
-    }
-    dtypes = {"token_ids": ids, "sentence_starts": np.uint32}
-    return Rows(fixed, {name: Ragged.from_lists([], dtype) for name, dtype in dtypes.items()})

@@ -9,15 +9,15 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_written
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
 from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.group.sample_sets import SampleSet
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import Manifest, SetWriter, base_columns, feature_columns
-from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of
+from clozeline.pipeline.shards import Manifest, SetWriter
+from clozeline.pipeline.shards.layout import BlockRows, Compression
 from clozeline.pipeline.shards.splits import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -41,7 +41,6 @@ class GroupShards(Pass[GroupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        """Group the documents of a unit in every way."""
         check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
@@ -51,7 +50,11 @@ class GroupShards(Pass[GroupCounts]):
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
+        # the tokens of both sides of pairs
+        columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
+        tokens, targets = (0 if column is None else int(column.lengths.sum()) for column in columns)
+        read: ReadCounts = {"documents": len(documents), "tokens": tokens, "target_tokens": targets}
+        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: read}}
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
@@ -62,10 +65,12 @@ class GroupShards(Pass[GroupCounts]):
             context = Context(sample_set.label, self.seed, manifest.source_groups)
             grouped = grouping.group(documents, sample_set.minimum, context)
             writer = self.writer(sample_set, split, shards, vocabulary)
-            info = writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
-            set_counts = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
-            by_language = _by_language(grouped.rows, manifest.languages)
-            counted = len(grouped.rows), sum(by_language.values())
+            rows, lengths = grouped.rows, grouped.rows.columns["ids"].lengths
+            info = writer.write_shard(output, shard, _by_uid(rows, writer.block_rows))
+            set_counts = {**grouped.counts, "samples": len(rows), "tokens": grouped.counts["tokens_in_samples"]}
+            in_language = np.bincount(rows.fixed["language"], lengths)
+            by_language = {manifest.languages[code]: int(in_language[code]) for code in np.flatnonzero(in_language)}
+            counted = len(rows), sum(by_language.values())
             require_written(f"group {writer.path}: shard {shard}", counted, (info.rows, info.tokens))
             add_counts(
                 counts, {**set_counts, "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}}}
@@ -75,22 +80,16 @@ class GroupShards(Pass[GroupCounts]):
     def writer(self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary) -> SetWriter:
         """Return the writer of one split of a sample set."""
         features, length = build_grouping(sample_set.spec, vocabulary).columns, sample_set.spec.length
-        return SetWriter(
-            path=f"{sample_set.label}/{split}",
-            shards=shards,
-            columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
-            block_rows=block_rows_of(self.block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize),
-            compression=self.compression,
-            metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
-        )
+        return SetWriter.of_rows(
+            f"{sample_set.label}/{split}", shards, features, vocabulary, length, self.block_rows,
+            {"grouping": sample_set.label}, compression=self.compression,
+        )  # fmt: skip
 
 
-def _read_counts(documents: Rows) -> ReadCounts:
-    """Count the documents of a split and their tokens."""
-    targets = documents.columns.get("target_ids")
-    others = 0 if targets is None else int(targets.lengths.sum())
-    tokens = int(documents.columns["token_ids"].lengths.sum())
-    return {"documents": len(documents), "tokens": tokens, "target_tokens": others}
+def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
+    order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
+    for start in range(0, len(order), portion):
+        yield rows.take(order[start : start + portion])
 
 
 def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> dict[str, CopyCounts]:
@@ -108,17 +107,6 @@ def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> di
     return counts
 
 
-def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
-    order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
-    for start in range(0, len(order), portion):
-        yield rows.take(order[start : start + portion])
-
-
-def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
-    tokens = np.bincount(rows.fixed["language"], rows.columns["ids"].lengths, minlength=len(languages))
-    return {name: int(count) for name, count in zip(languages, tokens, strict=False) if count}
-
-
 @dataclass(frozen=True)
 class GroupManifests(Pass[GroupCounts]):
     """Write the manifests of all sample sets, after their shards."""
@@ -128,35 +116,25 @@ class GroupManifests(Pass[GroupCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        """Sum the records of the shards and write the manifests.
-
-        Raises:
-            ConfigurationError: a set would be empty.
-        """
-        counts: GroupCounts = {}
-        for record in records(output.folder, self.shards.name):
-            add_counts(counts, record.counts)
+        """Write the manifests; ConfigurationError if a set would be empty."""
+        counts: GroupCounts = total_counts(output.folder, self.shards.name)
         for sample_set in self.shards.sets:
             for split, shards in self.shards.splits.items():
                 set_counts = counts["sets"][sample_set.label][split]
-                self._check_not_empty(sample_set.label, split, counts["documents"].get(split, 0), set_counts)
+                documents = counts["documents"].get(split, 0)
+                if split == "heldout" and not set_counts["samples"] and not documents:
+                    raise ConfigurationError(
+                        f"group: heldout.fraction {self.shards.splits.fraction} selected no document; raise it, add "
+                        "input, or set heldout.fraction=0 and train without a held-out set"
+                    )
+                if not set_counts["samples"]:
+                    raise ConfigurationError(
+                        f"group: the {split} set of {sample_set.label} is empty: {documents} documents, "
+                        f"{set_counts['tokens_in']} tokens, dropped {set_counts['tokens_dropped'] or 'none'}; add "
+                        "input, or lower max_length of the objectives that read it"
+                    )
                 self._write(sample_set, split, shards, set_counts, output)
         return {}
-
-    def _check_not_empty(self, label: str, split: str, documents: int, set_counts: SetCounts) -> None:
-        if set_counts["samples"]:
-            return
-        fraction = self.shards.splits.fraction
-        if split == "heldout" and not documents:
-            raise ConfigurationError(
-                f"group: heldout.fraction {fraction} selected no document; raise it, add input, "
-                "or set heldout.fraction=0 and train without a held-out set"
-            )
-        raise ConfigurationError(
-            f"group: the {split} set of {label} is empty: {documents} documents, {set_counts['tokens_in']} tokens, "
-            f"dropped {set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length of the objectives that "
-            "read it"
-        )
 
     def _write(self, sample_set: SampleSet, split: str, shards: int, set_counts: SetCounts, output: Output) -> None:
         work = self.shards

@@ -24,12 +24,7 @@ class SampleSet:
 
 
 def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
-    """Return the sets in order of their label.
-
-    Args:
-        groupings: `auto`, or the groupings named in the recipe.
-        entries: objective entries of the recipe.
-        vocabulary: vocabulary of the token set.
+    """Return the sets in order of their label, for the groupings named in the recipe or those of its objectives.
 
     Raises:
         ConfigurationError: `auto` without objectives, or two groupings with one label.
@@ -47,9 +42,9 @@ def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) 
     by_label = {spec.label: spec for spec in specs}
     if len(by_label) < len(specs):
         raise ConfigurationError(f"group: two groupings share a label: {sorted(spec.label for spec in specs)}")
-    return tuple(SampleSet(by_label[label], _minimum(by_label[label], objectives)) for label in sorted(by_label))
-
-
-def _minimum(spec: GroupingSpec, objectives: Sequence[Any]) -> MinimumRow:
-    sharing = [objective.minimum for objective in objectives if objective.grouping == spec] or [MinimumRow()]
-    return MinimumRow(min(minimum.tokens for minimum in sharing), min(minimum.sentences for minimum in sharing))
+    sets = []
+    for _, spec in sorted(by_label.items()):
+        minima = [objective.minimum for objective in objectives if objective.grouping == spec] or [MinimumRow()]
+        minimum = MinimumRow(min(row.tokens for row in minima), min(row.sentences for row in minima))
+        sets.append(SampleSet(spec, minimum))
+    return tuple(sets)

@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
-from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
+from clozeline.pipeline.group.counts import GroupCounts, SetCounts
 from clozeline.pipeline.group.passes import GroupManifests, GroupShards
 from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
 from clozeline.pipeline.shards import Manifest
@@ -80,30 +80,19 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     def version(self) -> int:
         """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
-        facts = [
-            (
-                sample_set.label,
-                sample_set.minimum.tokens,
-                sample_set.minimum.sentences,
-                find("clozeline.pipeline.group.groupings", sample_set.spec.name).VERSION,
-            )
-            for sample_set in self.sets
-        ]
+        facts = []
+        for made in self.sets:
+            version = find("clozeline.pipeline.group.groupings", made.spec.name).VERSION
+            facts.append((made.label, made.minimum.tokens, made.minimum.sentences, version))
         return hash64(repr(facts))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
-        """Return the passes: shards, then manifests."""
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
+        balance = self.recipe.folder("balance") if self.recipe.has("balance") else None
         shards = GroupShards(
-            units=splits.shards + splits.heldout,
-            tokens=self._tokens,
-            sets=self.sets,
-            splits=splits,
-            block_rows=self.config.block_rows,
-            compression=self.config.compression,
-            seed=self.recipe.seed,
-            balance=self.recipe.folder("balance") if self.recipe.has("balance") else None,
-        )
+            splits.shards + splits.heldout, self._tokens, self.sets, splits, self.config.block_rows,
+            self.config.compression, self.recipe.seed, balance,
+        )  # fmt: skip
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
@@ -114,7 +103,6 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
 
     def consumes(self, counts: GroupCounts) -> Sequence[Consumed]:
-        """Return the documents and tokens of both splits."""
         return [
             Consumed(split_amount(split, what), amount)
             for split, read in counts.get("read", {}).items()
@@ -122,26 +110,32 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         ]
 
     def provides(self, counts: GroupCounts) -> Mapping[str, int]:
-        """Return the samples of each set, and their tokens."""
         return {
             f"{what} of {label}/{split}": amount
             for label, splits in counts.get("sets", {}).items()
-            for split, set_counts in splits.items()
-            for what, amount in (
-                ("samples", set_counts["samples"]),
-                ("tokens", sum(set_counts["by_language"].values())),
-            )
+            for split, part in splits.items()
+            for what, amount in (("samples", part["samples"]), ("tokens", sum(part["by_language"].values())))
         }
 
     def check(self, counts: GroupCounts) -> None:
         """Check that each token is in a row of each set, or dropped for a reason."""
-        for label, splits in counts.get("sets", {}).items():
-            for split, set_counts in splits.items():
-                _check_set(f"group {label}/{split}", set_counts)
-                if split == "train" and "copies" in counts:
-                    _check_copies(f"group {label}/train", set_counts, list(counts["copies"].values()))
-                elif "read" in counts:
-                    _check_tokens(f"group {label}/{split}", set_counts, counts["read"][split])
+        sets = [(label, *item) for label, splits in counts.get("sets", {}).items() for item in splits.items()]
+        for label, split, set_counts in sets:
+            where, tokens_in = f"group {label}/{split}", set_counts["tokens_in"]
+            outcomes = set_counts["tokens_in_samples"] + sum(set_counts["tokens_dropped"].values())
+            require_equal(where, "tokens_in", tokens_in, "tokens_in_samples + tokens_dropped", outcomes)
+            one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
+            by_language = sum(set_counts["by_language"].values())
+            require_equal(where, "tokens by language", by_language, "tokens + separators - target_tokens", one_side)
+            # only sets of pairs read both sides
+            pairs = "target_tokens" in set_counts
+            if split == "train" and "copies" in counts:
+                parts = counts["copies"].values()
+                copied = sum(part["copied_tokens"] + pairs * part["copied_target_tokens"] for part in parts)
+                require_equal(where, "tokens_in", tokens_in, "tokens of copies", copied)
+            elif "read" in counts:
+                total = counts["read"][split]["tokens"] + pairs * counts["read"][split]["target_tokens"]
+                require_equal(where, "tokens_in", tokens_in, "tokens of the documents", total)
         if "read" in counts and "copies" in counts:
             read, copies = counts["read"]["train"], counts["copies"].values()
             balanced = tuple(sum(part[key] for part in copies) for key in ("documents", "tokens"))
@@ -156,28 +150,3 @@ def _set_row(splits: Mapping[str, SetCounts]) -> Row:
         add_counts(total, set_counts)
     out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
     return Row(amount(total["tokens_in"], "token"), out, (("token", total["tokens_dropped"]),))
-
-
-def _check_set(where: str, set_counts: SetCounts) -> None:
-    dropped = sum(set_counts["tokens_dropped"].values())
-    require_equal(
-        where, "tokens_in", set_counts["tokens_in"], "tokens_in_samples + tokens_dropped",
-        set_counts["tokens_in_samples"] + dropped,
-    )  # fmt: skip
-    one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
-    require_equal(where, "tokens by language", sum(set_counts["by_language"].values()),
-                  "tokens + separators - target_tokens", one_side)  # fmt: skip
-
-
-def _check_tokens(where: str, set_counts: SetCounts, read: ReadCounts) -> None:
-    """Check that a set has the tokens of all documents that were read; only sets of pairs have both sides."""
-    tokens = read["tokens"] + read["target_tokens"] * ("target_tokens" in set_counts)
-    require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of the documents", tokens)
-
-
-def _check_copies(where: str, set_counts: SetCounts, copies: Sequence[CopyCounts]) -> None:
-    """Check that a set read the tokens of all copies; only sets of pairs read both sides."""
-    tokens = sum(copy_counts["copied_tokens"] for copy_counts in copies)
-    if "target_tokens" in set_counts:
-        tokens += sum(copy_counts["copied_target_tokens"] for copy_counts in copies)
-    require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of copies", tokens)

@@ -4,17 +4,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import numpy as np
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards.columns import ColumnSpec
-from clozeline.pipeline.shards.layout import Compression, shard_name
+from clozeline.pipeline.rows import Feature, Rows
+from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
+from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of, shard_name
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.pipeline.shards.manifest_writer import Outputs, write_manifest
 from clozeline.pipeline.shards.shard import ShardInfo
 from clozeline.pipeline.shards.writer import write_shard
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 
 
@@ -39,6 +42,16 @@ class SetWriter:
     container: Literal["arrow", "tar"] = "arrow"
     compression: Compression = field(default_factory=Compression)
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(
+        cls, path: str, shards: int, features: Sequence[Feature], vocabulary: Vocabulary, length: int,
+        block_rows: BlockRows, metadata: Mapping[str, str], **options: Any,
+    ) -> Self:  # fmt: skip
+        """Return the writer of a set of sample or example rows with up to `length` content tokens."""
+        columns = [*base_columns(), *feature_columns(features, vocabulary.size)]
+        rows = block_rows_of(block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize)
+        return cls(path, shards, columns, rows, metadata={**metadata, "tokenizer": vocabulary.fingerprint}, **options)
 
     def write_shard(self, output: Outputs, shard: int, rows: Iterable[Rows] | Rows) -> ShardInfo:
         """Write a shard, and its metadata as an intermediate file."""

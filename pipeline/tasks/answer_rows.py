@@ -35,12 +35,10 @@ class AnswerRows(TaskRows[Question]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         segments = (SEGMENT_STARTS,) if frame.segments else ()
         return (INPUT_IDS, *segments, _SPAN, _POSITIONS, _OWNED, _OFFSETS, RECORD)
 
     def texts(self, item: Question) -> Sequence[str]:
-        """Return the question and the context."""
         return (item.question, item.context)
 
     def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:

@@ -29,11 +29,9 @@ class ChoiceRows(TaskRows[Choices]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         return (_INPUT_IDS, _CHOICE_STARTS, *((_SEGMENT_STARTS,) if frame.segments else ()), _CHOICE)
 
     def texts(self, item: Choices) -> Sequence[str]:
-        """Return the context, then the choices."""
         return (item.context, *item.choices)
 
     def build(self, item: Choices, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
@@ -48,7 +46,7 @@ class ChoiceRows(TaskRows[Choices]):
             "input_ids": np.concatenate([row.ids for row in rows]),
             "choice_starts": starts,
             "segment_starts": [
-                start + at for start, row in zip(starts, rows, strict=True) for at in row.segment_starts
+                at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts
             ],
             "choice": [item.right],
         }

@@ -52,7 +52,6 @@ class TargetRows(GenerationRows):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         return (INPUT_IDS, _TARGET, RECORD)
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
@@ -88,7 +87,6 @@ class TurnRows(GenerationRows):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:

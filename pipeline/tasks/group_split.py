@@ -43,12 +43,11 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
 def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
     """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
     known = {key for item in others for key in overlap_keys(item)}
-    return [
-        Rejected("excluded", item.index)
-        if not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
-        else item
-        for item in items
-    ]
+    kept: list[TaskItem | Rejected] = []
+    for item in items:
+        overlaps = not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
+        kept.append(Rejected("excluded", item.index) if overlaps else item)
+    return kept
 
 
 def overlap_keys(item: TaskItem) -> list[str]:

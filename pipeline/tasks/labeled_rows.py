@@ -21,12 +21,10 @@ class LabeledRows(TaskRows[LabeledText]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         label = LABEL if facts.head == "classification" else TARGET
         return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
-        """Return the text or both texts."""
         return item.texts
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:

@@ -21,11 +21,9 @@ class PairRows(TaskRows[LabeledText]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         return (_FIRST, _SECOND, TARGET)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
-        """Return both texts."""
         return item.texts
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:

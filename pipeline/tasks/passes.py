@@ -1,7 +1,7 @@
 """Passes of the stage `tasks`: write the set of each split, then the manifests."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
@@ -9,7 +9,7 @@ from typing import Final, cast
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, code_switch, read_dictionary
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
@@ -20,7 +20,7 @@ from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 
@@ -92,7 +92,9 @@ class TaskSets(Pass[TaskCounts]):
         row_type = ROW_TYPES[reader.facts.head, form.frame.architecture]
         builder = row_type(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
         read = list(self.items(source, reader, file, builder.counts))
-        notes = check_rows(read, None if source.is_training else self._training_keys(reader))
+        training = [other for other in self.sources if other.is_training]
+        learned = (item for other in training for item in self.items(other, reader, reader.open(other.path), {}))
+        notes = check_rows(read, None if source.is_training or not training else keys_of(learned))
         items: Iterable[TaskItem | Rejected] = read
         if source.is_training and isinstance(reader, SimilarPairs):
             items = map(reader.select_for_training, items)
@@ -138,12 +140,6 @@ class TaskSets(Pass[TaskCounts]):
             else:
                 add_counts(counts, {"rows_elsewhere": 1})
 
-    def _training_keys(self, reader: TaskReader) -> Set[str] | None:
-        """Return the overlap keys of the training rows; None without a training split."""
-        training = [source for source in self.sources if source.is_training]
-        rows = (item for source in training for item in self.items(source, reader, reader.open(source.path), {}))
-        return keys_of(rows) if training else None
-
     def open_reader(self) -> TaskReader:
         """Return the reader of the task."""
         return open_reader(self.reader, self.similarity, self.limits)
@@ -165,9 +161,7 @@ class TaskManifests(Pass[TaskCounts]):
 
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Write the manifests; ConfigurationError if no split has labels."""
-        counts: TaskCounts = {}
-        for record in records(output.folder, self.sets.name):
-            add_counts(counts, record.counts)
+        counts: TaskCounts = total_counts(output.folder, self.sets.name)
         splits = counts["splits"]
         # each row of a file belongs to exactly one split
         for name in {source.source for source in self.sets.sources}:
@@ -189,11 +183,7 @@ class TaskManifests(Pass[TaskCounts]):
         writer = set_writer(facts, source.split, Form(frame, work.max_length, work.stride), vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,
-            tokenizer={
-                "name": (work.tokenizer / "name").read_text(encoding="utf-8").strip(),
-                "fingerprint": vocabulary.fingerprint, "vocab_size": vocabulary.size,
-                "special_ids": vocabulary.specials, "sentinels": list(vocabulary.sentinels),
-            },
+            tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
             totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
             objective={
                 "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],

@@ -2,10 +2,7 @@
 
 from typing import Any, Final
 
-import numpy as np
-
-from clozeline.pipeline.shards import SetWriter, base_columns, feature_columns
-from clozeline.pipeline.shards.layout import block_rows_of
+from clozeline.pipeline.shards import SetWriter
 from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.choice_rows import ChoiceRows
 from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows
@@ -32,12 +29,6 @@ ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
 def set_writer(facts: TaskFacts, split: str, form: Form, vocabulary: Vocabulary) -> SetWriter:
     """Return the writer of the set of one split."""
     row_type = ROW_TYPES[facts.head, form.frame.architecture]
-    features = row_type.features(facts, form.frame)
-    id_bytes = np.dtype(vocabulary.id_dtype).itemsize
-    return SetWriter(
-        path=f"{facts.name}/{split}",
-        shards=1,
-        columns=[*base_columns(), *feature_columns(features, vocabulary.size)],
-        block_rows=block_rows_of("auto", features, form.max_length * row_type.per_token, id_bytes),
-        metadata={"task": f"{facts.name}/{split}", "tokenizer": vocabulary.fingerprint},
-    )
+    features, length = row_type.features(facts, form.frame), form.max_length * row_type.per_token
+    path = f"{facts.name}/{split}"
+    return SetWriter.of_rows(path, 1, features, vocabulary, length, "auto", {"task": path})

@@ -33,16 +33,8 @@ class SimilarityConfig:
 class SimilarPairs(TaskReader):
     """The pairs of another reader, each with a score: its own, or 1 for positive and 0 for negative pairs.
 
-    Args:
-        reader: reader of pairs with a score or a class, or of sources and targets.
-        config: selects the positive pairs.
-
-    Raises:
-        ConfigurationError: the task has no such pairs, or no such score or class.
+    The reader is one of pairs with a score or a class, or of sources and targets; others raise a ConfigurationError.
     """
-
-    VERSION = 1
-    reasons = ("not_alike", "no_pair")
 
     def __init__(self, reader: TaskReader, config: SimilarityConfig) -> None:
         super().__init__(reader.options, reader.limits)
@@ -73,7 +65,7 @@ class SimilarPairs(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the similarity task; aligned texts are scored by retrieval accuracy."""
+        # aligned texts are scored by retrieval accuracy
         facts = self._reader.facts
         if facts.head == "regression":
             return replace(facts, head="similarity", alike=self._threshold)
@@ -81,15 +73,12 @@ class SimilarPairs(TaskReader):
         return TaskFacts(name=facts.name, head="similarity", metrics=metrics, texts=2, alike=self._threshold)
 
     def open(self, path: Path) -> TaskFile:
-        """Open a file with the reader of the pairs."""
         return self._reader.open(path)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the companions of the reader of the pairs."""
         return self._reader.companions(path)
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every pair of a file with its score."""
         for item in self._reader.read(file):
             if isinstance(item, SourceTarget):
                 yield LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
@@ -101,7 +90,6 @@ class SimilarPairs(TaskReader):
                 yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows, counted by the reader of the pairs."""
         return self._reader.row_count(file)
 
     def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:

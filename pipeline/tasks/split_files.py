@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -19,17 +18,10 @@ _UNNAMED: Final = "default"
 """Default label of an input."""
 
 
-@dataclass(frozen=True)
-class SplitFiles:
-    """The files of a task by split, and the other files."""
+def split_files(files: Sequence[SourceFile]) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
+    """Return the files of a task by split, and the other files.
 
-    splits: dict[str, SourceFile]
-    others: tuple[SourceFile, ...]
-
-
-def split_files(files: Sequence[SourceFile]) -> SplitFiles:
-    """Return the split of each file: `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, or an input of `source: dev`.
-
+    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, or an input of `source: dev`.
     If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
     was made from.
 
@@ -57,7 +49,7 @@ def split_files(files: Sequence[SourceFile]) -> SplitFiles:
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
             "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'"
         )
-    return SplitFiles({split: splits[split] for split in sorted(splits)}, tuple(others))
+    return dict(sorted(splits.items())), tuple(others)
 
 
 def _split_of(file: SourceFile) -> str | None:

@@ -1,6 +1,6 @@
 """Turn labeled data into task sets, with classes and metrics in the manifest."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.inputs import source_files
+from clozeline.pipeline.execution.inputs import SourceFile, source_files
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
-from clozeline.pipeline.tasks.split_files import SplitFiles, split_files
+from clozeline.pipeline.tasks.split_files import split_files
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
 from clozeline.seeding import hash64
@@ -73,14 +73,14 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     order: ClassVar[int] = 90
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
-    def _files(self) -> SplitFiles:
+    def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
         return split_files(source_files(self.recipe.input, self.recipe.output))
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
-        files = self._files()
+        splits, _ = self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
@@ -90,8 +90,22 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             switch.check_head(facts)
             for path in switch.dictionaries:
                 read_dictionary(path, self.recipe.limits)
-        yield from self._check_missing_splits(self.folder / facts.name, {*files.splits, *self.config.carve})
-        yield from self._check_disjoint_files(files)
+        # published sets that a run without their files would remove
+        inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
+        for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):
+            if (split := manifest.parent.name) not in {*splits, *self.config.carve}:
+                yield (
+                    f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
+                    f"file again, or remove {manifest.parent}"
+                )
+        # files that are both a training and another split, although `disjoint` is set
+        training = {file.path.resolve(): split for split, file in splits.items() if is_training_split(split)}
+        for split, file in splits.items() if self.config.disjoint else ():
+            if not is_training_split(split) and (train := training.get(file.path.resolve())) is not None:
+                yield (
+                    f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
+                    f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
+                )
         if (head, frame.architecture) not in ROW_TYPES:
             fit = [name for name, other in FRAMES.items() if (head, other.architecture) in ROW_TYPES]
             yield (
@@ -99,29 +113,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 f"{frame.architecture}: expected {', '.join(fit)}"
             )
 
-    def _check_disjoint_files(self, files: SplitFiles) -> Iterator[str]:
-        """Yield the files that are both a training and another split, although `disjoint` is set."""
-        training = {file.path.resolve(): split for split, file in files.splits.items() if is_training_split(split)}
-        for split, file in files.splits.items() if self.config.disjoint else ():
-            if not is_training_split(split) and (train := training.get(file.path.resolve())) is not None:
-                yield (
-                    f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
-                    f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
-                )
-
-    def _check_missing_splits(self, sets: Path, splits: Collection[str]) -> Iterator[str]:
-        """Yield the published sets that a run without their files would remove."""
-        inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
-        for manifest in sorted(sets.glob("*/manifest.json")):
-            if (split := manifest.parent.name) not in splits:
-                yield (
-                    f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
-                    f"file again, or remove {manifest.parent}"
-                )
-
     def version(self) -> int:
-        """Return a hash of the versions and of the contents of all files."""
-        files = self._files().splits
+        files, _ = self._files()
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
         reader = self.config.reader.build(self.recipe.limits)
         companions = [path for file in files.values() for path in reader.companions(file.path)]
@@ -131,14 +124,24 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return hash64(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
-        """Return the passes: the sets, then their manifests."""
-        files, config, recipe = self._files(), self.config, self.recipe
-        sources = tuple(_sources(files, config.carve))
+        (splits, others), config, recipe = self._files(), self.config, self.recipe
+        # the splits of files, then those taken from the training file
+        carve = config.carve
+        if carve and ("train" not in splits or not splits.keys().isdisjoint(carve)):
+            raise ConfigurationError(
+                f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
+                f"{', '.join(splits)}: leave a file out, or the key"
+            )
+        sources = (
+            *(SplitSource(split, file.source, file.path, carve if split == "train" else {}, split)
+              for split, file in splits.items()),
+            *(SplitSource(split, splits["train"].source, splits["train"].path, carve, "train") for split in carve),
+        )  # fmt: skip
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         sets = TaskSets(
-            len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
+            len(sources), sources, tuple(file.source for file in others), config.reader, config.frame,
             config.max_length, config.stride, tuple(config.exclude), config.disjoint, config.code_switch,
             config.similarity, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits,
             languages.pop(),
@@ -168,18 +171,3 @@ def _row(counts: SplitCounts) -> Row:
     out = "\n".join((f"{amount(counts['examples'], 'example')}{windows}", f"{counts['tokens']:,} tokens", *shown))
     cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
     return Row(amount(counts["rows_in"], "row"), out, (("row", counts["refused"]), ("token", cut)))
-
-
-def _sources(files: SplitFiles, carve: Mapping[str, float]) -> Iterator[SplitSource]:
-    """Yield the splits of files, then those taken from the training file."""
-    train = files.splits.get("train")
-    if carve and (train is None or not files.splits.keys().isdisjoint(carve)):
-        raise ConfigurationError(
-            f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
-            f"{', '.join(files.splits)}: leave a file out, or the key"
-        )
-    for split, file in files.splits.items():
-        yield SplitSource(split, file.source, file.path, carve if split == "train" else {}, split)
-    for split in carve:
-        assert train is not None
-        yield SplitSource(split, train.source, train.path, carve, "train")

@@ -35,11 +35,9 @@ class TaggedRows(TaskRows[TaggedWords]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        """Return the list columns in order."""
         return (INPUT_IDS, _POSITIONS, _TAGS, _WORDS, RECORD)
 
     def texts(self, item: TaggedWords) -> Sequence[str]:
-        """Return the sentence."""
         return (item.text,)
 
     def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:

@@ -74,15 +74,7 @@ class BuiltExample:
 
 
 class TaskRows(ABC, Generic[Item]):
-    """Builds the rows of one file and counts them in `counts`.
-
-    Args:
-        facts: metadata of the task.
-        form: special tokens and lengths.
-        tokenizer: tokenizer of the set.
-        corpus: name of the recipe's corpus; with `source`, the index of the row and its texts it determines the uid.
-        source: name of the file.
-    """
+    """Builds the rows of one file and counts them in `counts`; uids follow from corpus, source, row index and texts."""
 
     per_token: ClassVar[int] = 1
     """Values per token over all columns, in units of an id; determines the rows of a block."""

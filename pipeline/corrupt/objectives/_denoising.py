@@ -5,7 +5,7 @@ Each objective is a function from text to text; a composition runs several of th
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.arrays import Int64
+from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
+from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import ORDERS
 
 SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
@@ -58,8 +61,7 @@ class PairOptions:
     max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
     grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
     cross_documents: Annotated[
-        bool,
-        Field(description="Let noise and attention cross documents in packed rows; false stores their starts."),
+        bool, Field(description="Let noise and attention cross documents in packed rows; false stores their starts.")
     ] = True
     source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
     decoder_start: Annotated[
@@ -85,6 +87,8 @@ class DenoisingPair(Objective):
     """Order of the step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
     isolates: bool = False
     """True if the noise can stay inside documents and keeps a part of each."""
+    rate_option: ClassVar[str] = ""
+    """Name of the option with the share of noise, which must be above 0; empty: there is none."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -93,12 +97,15 @@ class DenoisingPair(Objective):
                 "cross_documents: false: its noise moves text from one document to another, or deletes a whole one; "
                 "expected grouping: document, whose rows hold one each"
             )
+        self._rate = parts_per_million(getattr(options, self.rate_option)) if self.rate_option else MILLION
+        if self._rate == 0:
+            raise self.refuse_options(f"{self.rate_option} 0 changes nothing; expected more than 0")
         head: SourceHead = options.source_head
-        self._head = None if head == "none" else self.id_of(head)
-        self._eos = self.id_of("eos")
+        self.first_token = None if head == "none" else self.id_of(head)
+        self._head_tokens = int(head != "none")
+        self.last_token = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
-        frame_tokens = 1 + (self._head is not None)
-        self.grouping = self.make_grouping(options.grouping, options.max_length - frame_tokens)
+        self.grouping = self.make_grouping(options.grouping, options.max_length - 1 - self._head_tokens)
         self._reserved = IdSet(vocabulary.reserved)
 
     @property
@@ -114,9 +121,9 @@ class DenoisingPair(Objective):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Corrupt every row; return content ids and noise features. Rows that cannot be corrupted stay unchanged."""
 
-    @abstractmethod
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the sentence starts of `text` after this noise; called by compositions only."""
+        """Return the sentence starts of `text` after this noise; unchanged by default. Only compositions call it."""
+        return text.sentence_starts
 
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the document starts of `text` after this noise; unchanged by default."""
@@ -144,28 +151,36 @@ class DenoisingPair(Objective):
         text = TokenRows(ids, samples.columns["sentence_starts"], documents)
         corrupted, noise = self.noise(text, draws)
         columns = {
-            "input_ids": add_special_tokens(corrupted, self._head, self._eos),
-            "target_ids": add_special_tokens(ids, None, self._eos),
+            "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),
+            "target_ids": add_special_tokens(ids, None, self.last_token),
             **noise,
         }
         if documents is not None:
-            starts = shift_starts(self.documents_after(documents, text, noise), int(self._head is not None))
+            starts = shift_starts(self.documents_after(documents, text, noise), self._head_tokens)
             columns |= {"document_starts": starts, "target_document_starts": documents}
         return columns
-
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `<s> x </s>`, or without the head."""
-        head = [] if self._head is None else [self._head]
-        return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Return the target, after checking that undoing the noise of the input gives the same tokens."""
         original = example["target_ids"][:-1]
-        first = 0 if self._head is None else 1
-        content = example["input_ids"][first:-1].astype(np.int64)
+        content = example["input_ids"][self._head_tokens : -1].astype(np.int64)
         noise = {feature.name: example[feature.name] for feature in self.noise_features}
         restored = self.undo(content, noise, len(original))
         known = restored != LOST
         if len(restored) != len(original) or (restored[known] != original[known]).any():
-            raise ValueError(f"objective '{self.label}': input, noise and target of the example contradict each other")
+            raise ValueError("input, noise and target of the example contradict each other")
         return self.add_special_tokens(original)
+
+
+def permute_share(keys: UInt64, lengths: Int64, rate: int, permute: Callable[[UInt64, Int64, int], Ragged]) -> Ragged:
+    """Return an order of each row's entries: `rate` parts per million of them, at least two, are permuted."""
+    if rate == MILLION:
+        return permute(keys, lengths, ORDERS)
+    # permute a subset among itself, the rest keeps its index
+    moving = np.minimum(lengths, np.maximum(2, count_at_rate(lengths, rate)))
+    chosen = choose(keys, lengths, moving)
+    among = permute(keys, moving, ORDERS)
+    order = Ragged(list_indices(lengths).astype(np.uint16), offsets_of(lengths))
+    flat_positions = chosen.values + np.repeat(order.offsets[:-1], moving)
+    order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+    return order

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as options_class
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.synonyms import MASK_SYNONYMS
-from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
+from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     MaskShare,
@@ -22,7 +22,6 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     check_shares,
     choose_tokens,
     mask_tokens,
-    maskable_tokens,
     restore_labels,
 )
 from clozeline.pipeline.group.groupings import GroupingSpec
@@ -85,7 +84,8 @@ class MaskedPair(Objective, ABC):
         super().__init__(options, vocabulary, label)
         self.special = IdSet(vocabulary.special)
         self.pair_length = options.max_length - FRAME_TOKENS
-        self._frame_ids = np.array([self.id_of("cls"), self.id_of("sep")], vocabulary.id_dtype)
+        self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
+        self._frame_ids = np.array([self.first_token, self.last_token], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
         self._rate = parts_per_million(options.mask_rate)
         self._mask_ppm, self._random_ppm = map(parts_per_million, (options.mask_share, options.random_share))
@@ -118,7 +118,7 @@ class MaskedPair(Objective, ABC):
         """Choose the pairs, then mask both segments together."""
         keys = draws.keys(self.label)
         pairs = self.pairs(samples, keys)
-        rows = self._join_pairs(pairs)
+        rows = self.join_pairs(pairs)
 
         def replacement_ids(original: Ragged) -> NDArray[Any]:
             return draw_replacements(
@@ -131,21 +131,16 @@ class MaskedPair(Objective, ABC):
         seconds[:, 1] = pairs.lengths[:, 0] + 2
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
-    def _join_pairs(self, pairs: Pairs) -> Ragged:
+    def join_pairs(self, pairs: Pairs) -> Ragged:
         """Return `[CLS] a [SEP] b [SEP]` for every row."""
         # one gather from the pool, followed by [CLS] and [SEP]: five pieces per row
         cls = sum(map(len, pairs.pool))
-        sep = cls + 1
         starts = np.empty((len(pairs.starts), 5), np.int64)
         lengths = np.ones_like(starts)
-        starts[:, 0], starts[:, 2], starts[:, 4] = cls, sep, sep
+        starts[:, 0], starts[:, 2], starts[:, 4] = cls, cls + 1, cls + 1
         starts[:, 1::2], lengths[:, 1::2] = pairs.starts, pairs.lengths
         values = segments(np.concatenate((*pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
-
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `[CLS] x [SEP]` for one segment."""
-        return np.concatenate((self._frame_ids[:1], ids, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
 
     def add_special_tokens_to_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] a [SEP] b [SEP]` for one row."""
@@ -157,24 +152,13 @@ class MaskedPair(Objective, ABC):
         second = int(example["segment_starts"][1])
         frame = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
         if frame != self._frame_ids[[0, 1, 1]].tolist():
-            raise ValueError(f"objective '{self.label}': no pair of segments with the second at {second}, but {frame}")
+            raise ValueError(f"no pair of segments with the second at {second}, but {frame}")
         return row[1 : second - 1], row[second:-1]
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Restore the original tokens at the labels."""
         original = restore_labels(example)
         self.segments_of(original, example)
         return original
-
-    def skip_unmaskable(self, skips: NDArray[np.uint8], maskable: Int64) -> NDArray[np.uint8]:
-        """Mark rows without maskable tokens as skipped."""
-        skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
-        return skips
-
-
-def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
-    """Return the number of tokens of each row that are not special."""
-    return np.diff(maskable_tokens(ids, special)[1])
 
 
 def window_grouping(objective: Objective, length: int, short_rate: float = SHORT_RATE) -> GroupingSpec:

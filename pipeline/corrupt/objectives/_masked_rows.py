@@ -5,7 +5,7 @@ The objectives differ in the tokens that they choose and in the ids that replace
 
 from abc import ABC
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.distributions import powers
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
@@ -36,8 +37,6 @@ WEIGHT_FEATURES: Final = (
     Feature("label_weight", "float32", 0, "weight of the loss of each of the row's labels"),
     Feature("label_count", "uint16", 0, "what the row adds to the divisor of the summed loss"),
 )
-_STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
-
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
 Separator: TypeAlias = Annotated[
     Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
@@ -72,8 +71,7 @@ class RowOptions:
     grouping: RowGrouping = "packed"
     separator: Separator = "sep"
     cross_documents: Annotated[
-        bool,
-        Field(description="Let attention cross documents in packed rows; false stores `document_starts`."),
+        bool, Field(description="Let attention cross documents in packed rows; false stores `document_starts`.")
     ] = True
 
     def __post_init__(self) -> None:
@@ -124,31 +122,20 @@ class SingleRow(Objective, ABC):
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
+        self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         self.special = IdSet(vocabulary.special)
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2, options.separator)
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        return self.own_features if self.options.cross_documents else (*self.own_features, _STARTS)
+        return self.own_features if self.options.cross_documents else (*self.own_features, DOCUMENT_FEATURES[0])
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip rows that hold only special tokens."""
-        ids = samples.columns["ids"]
-        if self.special.contains_any(ids.values):
-            special = self.special.mask(ids.values)
-            before = np.concatenate((np.zeros(1, np.int64), np.cumsum(~special, dtype=np.int64)))
-            maskable = before[ids.offsets[1:]] - before[ids.offsets[:-1]]
-            skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
-        return skips
+        return skip_unmaskable(skips, self.special, samples.columns["ids"])
 
     def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
         """Return `[CLS] x [SEP]` for every row, as a new array."""
-        return add_special_tokens(ids, self._cls, self._sep)
-
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `[CLS] x [SEP]`."""
-        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+        return add_special_tokens(ids, self.first_token, self.last_token)
 
     def document_starts(self, samples: SampleBatch, head: int = 1) -> dict[str, Ragged]:
         """Return the feature `document_starts` if declared, for rows with `head` special tokens in front."""
@@ -175,7 +162,6 @@ class MaskedRow(SingleRow):
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Choose and replace the tokens of all rows."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         chosen = self.select(keys, ids, partial(self.budget, draws))
         rows = self.add_special_tokens_to_rows(ids)
@@ -189,8 +175,7 @@ class MaskedRow(SingleRow):
 
     def budget(self, draws: Draws, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
-        rate = parts_per_million(self.options.mask_rate)
-        return count_at_rate(maskable, rate, self._limit)
+        return count_at_rate(maskable, parts_per_million(self.options.mask_rate), self._limit)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Choose the labels: return their flat positions in `ids`, ascending; the default chooses uniformly."""
@@ -212,7 +197,6 @@ class MaskedRow(SingleRow):
         return {}
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Restore the original tokens at the labels."""
         return restore_labels(example)
 
 
@@ -252,16 +236,14 @@ def choose_tokens(
     return Ragged(flat_positions if maskable is None else maskable[flat_positions], chosen.offsets)
 
 
-def frequency_times(objective: Objective, exponent: float) -> NDArray[np.float64] | None:
-    """Return count ** exponent for each id, the mean times of `choose_tokens`; None for the exponent 0."""
-    if exponent == 0:
-        return None
-    counts = objective.vocabulary.token_counts
-    if counts is None:
-        raise objective.refuse_options(
-            "frequency_exponent needs encode/token_counts.arrow above the samples; run the stage encode first"
-        )
-    return powers(counts, exponent)
+class FrequencyWeights(Objective, ABC):
+    """An objective with the option `frequency_exponent`."""
+
+    @cached_property
+    def mean_times(self) -> NDArray[np.float64] | None:
+        """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0. Only drawing needs them."""
+        exponent = self.options.frequency_exponent
+        return powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
@@ -270,6 +252,18 @@ def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
         return None, ids.offsets
     maskable = np.flatnonzero(~special.mask(ids.values))
     return maskable, np.searchsorted(maskable, ids.offsets)
+
+
+def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
+    """Return the number of tokens of each row that are not special."""
+    return np.diff(maskable_tokens(ids, special)[1])
+
+
+def skip_unmaskable(skips: UInt8, special: IdSet, *sides: Ragged) -> UInt8:
+    """Mark rows without maskable tokens on all of their sides as skipped."""
+    empty = np.all([maskable_lengths(side, special) == 0 for side in sides], axis=0)
+    skips[(skips == Skip.NONE) & empty] = Skip.NO_MASKABLE
+    return skips
 
 
 def mask_tokens(

@@ -99,7 +99,9 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
-    VERSION: ClassVar[int]
+    """by default that of its file"""
+    VERSION: ClassVar[int] = 1
+    """raised when the same input gives other bytes"""
     architectures: ClassVar[tuple[str, ...]]
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
@@ -118,6 +120,13 @@ class Objective(ABC):
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
     frame: Frame = Frame()
+    first_token: int | None = None
+    """id of the special token in front of the content; None: there is none"""
+    last_token: int | None = None
+    """id of the special token after the content"""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = vars(cls).get("name", cls.__module__.rpartition(".")[2])
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         self.options = options
@@ -129,16 +138,6 @@ class Objective(ABC):
     def content_length(self) -> int:
         """Number of content tokens of a full row."""
         return self.grouping.length
-
-    @property
-    def min_tokens(self) -> int:
-        """Minimum number of content tokens of a row."""
-        return self.minimum.tokens
-
-    @property
-    def min_sentences(self) -> int:
-        """Minimum number of sentences of a row."""
-        return self.minimum.sentences
 
     def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
         """Corrupt a batch; row i of the result belongs to row i of the input.
@@ -189,9 +188,18 @@ class Objective(ABC):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Return the features of a batch of rows, all of which can be corrupted."""
 
-    @abstractmethod
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""
+        front, back = ([] if token is None else [token] for token in (self.first_token, self.last_token))
+        return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
+
+    def require_token_counts(self, what: str) -> NDArray[np.uint64]:
+        """Return how often each id occurs in the corpus; ConfigurationError, naming what needs it, if unknown."""
+        if self.vocabulary.token_counts is None:
+            raise self.refuse_options(
+                f"{what} needs encode/token_counts.arrow above the samples; run the stage encode first"
+            )
+        return self.vocabulary.token_counts
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
         """Return the original with special tokens, from the example alone.

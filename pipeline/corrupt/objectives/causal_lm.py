@@ -45,16 +45,12 @@ class CausalLM(Objective):
         labels  kitten is chasing </s>, none for the last
     """
 
-    name: ClassVar[str] = "causal_lm"
-    VERSION: ClassVar[int] = 1
     longest_row: ClassVar[int | None] = None
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of causal LM."""
-
         architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
@@ -86,8 +82,13 @@ class CausalLM(Objective):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._head, self._tail = self._frame_ids()
-        frame_tokens = (self._head is not None) + (self._tail is not None)
+        if options.architecture == "encoder":
+            self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
+        else:
+            eos = self.id_of("eos")
+            self.first_token = self.id_of("bos") if options.add_bos else None
+            self.last_token = None if options.grouping == "packed" else eos
+        frame_tokens = (self.first_token is not None) + (self.last_token is not None)
         self.grouping = self.make_grouping(options.grouping, options.max_length - frame_tokens, options.separator)
         self.minimum = MinimumRow(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
         if options.architecture == "encoder_decoder":
@@ -102,18 +103,11 @@ class CausalLM(Objective):
         starts = tuple(starts_feature(side.name, self.content_length, side.description) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
 
-    def _frame_ids(self) -> tuple[int | None, int | None]:
-        """Return the special ids before and after the content of a row."""
-        options = self.options
-        if options.architecture == "encoder":
-            return self.id_of("cls"), self.id_of("sep")
-        eos = self.id_of("eos")
-        return self.id_of("bos") if options.add_bos else None, None if options.grouping == "packed" else eos
-
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Add special tokens to documents and to rows of an encoder."""
         ids = samples.columns["ids"]
-        rows = ids if self._head is None and self._tail is None else add_special_tokens(ids, self._head, self._tail)
+        framed = self.first_token is not None or self.last_token is not None
+        rows = add_special_tokens(ids, self.first_token, self.last_token) if framed else ids
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
             if self.options.cross_documents:
@@ -133,15 +127,9 @@ class CausalLM(Objective):
         if self.options.languages:
             columns["languages"] = scalars(samples.fixed["language"], np.uint8)
         if not self.options.cross_documents:
-            columns["document_starts"] = shift_starts(samples.columns["document_starts"], int(self._head is not None))
+            head = int(self.first_token is not None)
+            columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return the row with its special tokens."""
-        head = [] if self._head is None else [self._head]
-        tail = [] if self._tail is None else [self._tail]
-        return np.concatenate((head, ids, tail)).astype(self.vocabulary.id_dtype)
-
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return the row itself."""
         return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from clozeline.pipeline.rows import ExampleBatch, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf, choose
 
-
-def _bart() -> list[Chosen]:
-    return [choose("clozeline.pipeline.corrupt.objectives", name) for name in ("sentence_reordering", "text_infilling")]
+_OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 
 
 class Composition(DenoisingPair):
@@ -34,17 +32,13 @@ class Composition(DenoisingPair):
         input    Success brings [MASK] work leads to success .
     """
 
-    name: ClassVar[str] = "composition"
-    VERSION: ClassVar[int] = 1
     draws_by_label: ClassVar[bool] = False
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of a composition."""
-
-        steps: Annotated[
-            list[Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]], Field(min_length=1)
-        ] = field(default_factory=_bart)  # fmt: skip
+        steps: Annotated[list[Annotated[Chosen, OneOf(_OBJECTIVES)]], Field(min_length=1)] = field(
+            default_factory=lambda: [choose(_OBJECTIVES, name) for name in ("sentence_reordering", "text_infilling")]
+        )
         """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
         reordering, then masking or infilling"""
 
@@ -62,11 +56,8 @@ class Composition(DenoisingPair):
             raise self.refuse_options(
                 f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
             )
-        self.noise_features = tuple(
-            replace(feature, name=f"{step.label}_{feature.name}")
-            for step in self.steps
-            for feature in step.noise_features
-        )
+        noise = [(step.label, feature) for step in self.steps for feature in step.noise_features]
+        self.noise_features = tuple(replace(feature, name=f"{label}_{feature.name}") for label, feature in noise)
 
     def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
@@ -103,16 +94,13 @@ class Composition(DenoisingPair):
         return documents
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Count the rows that each step left unchanged."""
         passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Raise NotImplementedError: a composition is never a step."""
         raise NotImplementedError("a composition is never a step")
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Undo the steps in reverse order."""
         for step in reversed(self.steps):
             content = step.undo(content, self._noise_of(step, noise), length)
         return content

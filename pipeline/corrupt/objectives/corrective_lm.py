@@ -34,8 +34,6 @@ class CorrectiveLM(ReplacedTokenDetection):
         view    [CLS] b c d e f g h i j [SEP]
     """
 
-    name: ClassVar[str] = "corrective_lm"
-    VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
     own_features = (
         *MASKED_FEATURES,
@@ -45,8 +43,6 @@ class CorrectiveLM(ReplacedTokenDetection):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(ReplacedTokenDetection.Options):
-        """Parameters of corrective LM."""
-
         crop_rate: Rate = 0.1
         """Share of the content tokens that the second view omits."""
 
@@ -57,7 +53,6 @@ class CorrectiveLM(ReplacedTokenDetection):
         self._crop = parts_per_million(options.crop_rate)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Draw the crop of the content."""
         lengths = samples.columns["ids"].lengths
         omitted = count_at_rate(lengths, self._crop, lengths - 1)
         start = below(random_bits(keys, CROPS, 1)[:, 0] >> np.uint64(32), (omitted + 1).astype(np.uint64))
@@ -68,5 +63,5 @@ class CorrectiveLM(ReplacedTokenDetection):
         original = super().invert(example)
         start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
         if not 1 <= length <= content - start:
-            raise ValueError(f"objective '{self.label}': a crop of {length} tokens from {start} of {content}")
+            raise ValueError(f"a crop of {length} tokens from {start} of {content}")
         return original

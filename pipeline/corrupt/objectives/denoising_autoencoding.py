@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
-from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -27,16 +27,13 @@ class DenoisingAutoencoding(DenoisingPair):
         input   The puppies are [MASK] outside [MASK] house .
     """
 
-    name: ClassVar[str] = "denoising_autoencoding"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    rate_option: ClassVar[str] = "mask_rate"
     isolates = True
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of denoising autoencoding."""
-
         RENAMED: ClassVar = {"rate": "mask_rate"}
         mask_rate: Rate = 0.15
         """Share of tokens that become [MASK]; at 1.0 the decoder is a language model without input."""
@@ -44,9 +41,6 @@ class DenoisingAutoencoding(DenoisingPair):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._mask = self.id_of("mask")
-        self._rate = parts_per_million(options.mask_rate)
-        if self._rate == 0:
-            raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Replace each chosen token with [MASK]."""
@@ -57,12 +51,7 @@ class DenoisingAutoencoding(DenoisingPair):
         values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask
         return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the same starts."""
-        return text.sentence_starts
-
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Mark the masked tokens as lost."""
         restored = content.copy()
         restored[noise["noise_positions"]] = LOST
         return restored

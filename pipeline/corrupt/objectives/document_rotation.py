@@ -27,8 +27,6 @@ class DocumentRotation(DenoisingPair):
         input   leads to success . Success brings happiness . Hard work
     """
 
-    name: ClassVar[str] = "document_rotation"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("rotation", "uint16", 0, "content tokens moved from the front to the end"),)
@@ -56,9 +54,7 @@ class DocumentRotation(DenoisingPair):
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Count the rows of one token."""
         return int((noise["rotation"].values == 0).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Rotate right."""
         return np.roll(content, int(noise["rotation"][0]))

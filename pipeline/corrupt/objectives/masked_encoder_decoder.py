@@ -25,15 +25,11 @@ class MaskedEncoderDecoder(MaskedRow):
         decoder <s> and [MASK], but frolicking at 5 and the at 7
     """
 
-    name: ClassVar[str] = "masked_encoder_decoder"
-    VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RoleOptions):
-        """Parameters of masked LM of an encoder-decoder."""
-
         grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
         """First token of the decoder's input; added when batches are built, never stored."""

@@ -1,8 +1,7 @@
 """Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,12 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     WEIGHT_FEATURES,
     Budget,
     FrequencyExponent,
+    FrequencyWeights,
     MaskedRow,
     RoleOptions,
     RowGrouping,
     choose_tokens,
-    frequency_times,
-    maskable_tokens,
+    maskable_lengths,
 )
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
@@ -47,7 +46,7 @@ class RateRange:
             raise ValueError(f"uniform {list(self.uniform)}: expected the lowest share before a higher one")
 
 
-class MaskedLM(MaskedRow):
+class MaskedLM(FrequencyWeights, MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
     k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are labels, chosen without
@@ -70,13 +69,8 @@ class MaskedLM(MaskedRow):
         labels  1 It, 3 raining
     """
 
-    name: ClassVar[str] = "masked_lm"
-    VERSION: ClassVar[int] = 1
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RoleOptions):
-        """Parameters of masked LM."""
-
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
         """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
         frequency_exponent: FrequencyExponent = 0.0
@@ -121,36 +115,26 @@ class MaskedLM(MaskedRow):
         return count_between(maskable, lowest, highest, draws.draw_stratified(self.label, RATES))
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Choose the labels by the weights of `frequency_exponent`."""
-        return choose_tokens(keys, ids, self.special, budget, self._mean_times)
-
-    @cached_property
-    def _mean_times(self) -> NDArray[np.float64] | None:
-        # cached lazily: only drawing needs the token counts
-        return frequency_times(self, self.options.frequency_exponent)
+        return choose_tokens(keys, ids, self.special, budget, self.mean_times)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Return loss weights, attention and languages of the rows, as declared."""
-        languages = {"languages": scalars(samples.fixed["language"], np.uint8)} if self.options.languages else {}
-        return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys), **languages}
-
-    def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
-        """Return the loss weight per label, and the row's contribution to the divisor."""
-        if not isinstance(self.options.mask_rate, RateRange):
-            return {}
-        counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
-        return {"label_weight": scalars(counts / labels, np.float32), "label_count": scalars(counts, np.uint16)}
-
-    def _attention(self, samples: SampleBatch, keys: UInt64) -> Mapping[str, Ragged]:
-        """Return the attention mode, and the length of the prefix with [CLS]."""
-        attention = self.options.attention
-        if attention == "bidirectional":
-            return {}
-        prefix = np.zeros(len(samples), dtype=np.int64)
-        if attention == "prefix":
-            cuts = samples.columns["ids"].lengths - 1
-            prefix = 2 + below(random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
-        return attention_columns(attention, prefix)
+        ids, attention, extra = samples.columns["ids"], self.options.attention, dict[str, Ragged]()
+        if isinstance(self.options.mask_rate, RateRange):
+            # the loss weight per label, and the row's contribution to the divisor
+            counts = maskable_lengths(ids, self.special)
+            weights = counts / columns["label_ids"].lengths
+            extra |= {"label_weight": scalars(weights, np.float32), "label_count": scalars(counts, np.uint16)}
+        if attention != "bidirectional":
+            # the length of the prefix includes [CLS]
+            prefix = np.zeros(len(samples), dtype=np.int64)
+            if attention == "prefix":
+                drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+                prefix = 2 + below(drawn, (ids.lengths - 1).astype(np.uint64))
+            extra |= attention_columns(attention, prefix)
+        if self.options.languages:
+            extra["languages"] = scalars(samples.fixed["language"], np.uint8)
+        return extra
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Count the tokens of the partners of windows, which this objective does not use."""
@@ -160,7 +144,5 @@ class MaskedLM(MaskedRow):
         """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""
         original = super().invert(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
-            raise ValueError(
-                f"objective '{self.label}': a label at position 0 has no previous position to be predicted from"
-            )
+            raise ValueError("a label at position 0 has no previous position to be predicted from")
         return original

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
@@ -37,15 +36,11 @@ class Mass(Objective):
         target  is chasing the
     """
 
-    name: ClassVar[str] = "mass"
-    VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of MASS."""
-
         RENAMED: ClassVar = {"rate": "mask_rate"}
         architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"
         """`encoder` stores the fragment as labels of a masked LM."""
@@ -77,7 +72,8 @@ class Mass(Objective):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._cls, self._sep, self._mask = self.id_of("cls"), self.id_of("sep"), self.id_of("mask")
+        cls = self.first_token = self.id_of("cls")
+        self.last_token, self._mask = self.id_of("sep"), self.id_of("mask")
         self._reserved = IdSet(vocabulary.reserved)
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
@@ -89,22 +85,13 @@ class Mass(Objective):
             self.features = (*MASKED_FEATURES, *DOCUMENT_FEATURES[:1]) if apart else MASKED_FEATURES
             return
         # [CLS] precedes a fragment at the start of the row, so it is the first token of the decoder's input
-        self.frame = Frame("right", self._cls)
+        self.frame = Frame("right", cls)
         self.features = (
             Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", 1, "the fragment"),
             Feature("target_start", "uint16", 1 if apart else 0, "place in input_ids of the fragment's first token"),
             *(DOCUMENT_FEATURES if apart else ()),
         )
-
-    def _starts(self, drawn: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
-        # drawn [texts, 2]: 32 random bits for the start, and 32 that decide about the edges
-        last = lengths - taken
-        starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
-        if self._edge_ppm:
-            edge = below(drawn[:, 1], MILLION)
-            starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
-        return starts
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose a fragment of each row or document, and corrupt it."""
@@ -117,10 +104,16 @@ class Mass(Objective):
         # draw the start of each fragment in its row, after [CLS]
         lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
         taken, row = count_at_rate(lengths, self._rate), rows_of(texts)
+        # drawn [texts, 2]: 32 random bits for the start, and 32 that decide about the edges
         drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
-        starts = 1 + texts.values + self._starts(drawn, lengths, taken)
+        last = lengths - taken
+        starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
+        if self._edge_ppm:
+            edge = below(drawn[:, 1], MILLION)
+            starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
+        starts = 1 + texts.values + starts
         # cut the fragments out, and corrupt them
-        rows = add_special_tokens(ids, self._cls, self._sep)
+        rows = add_special_tokens(ids, self.first_token, self.last_token)
         inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
         in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
         fragments = Ragged(rows.values.compress(inside), offsets_of(in_row))
@@ -140,21 +133,14 @@ class Mass(Objective):
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
         return {"input_ids": rows, "label_positions": labels, "label_ids": fragments, **apart}
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `[CLS] x [SEP]`."""
-        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
-
     def invert(self, example: Example) -> NDArray[Any]:
-        """Restore the fragment."""
         if self.options.architecture == "encoder":
             return restore_labels(example)
         original, starts = example["input_ids"].copy(), example["target_start"].tolist()
         heads = np.zeros(1, np.int64) if self.options.cross_documents else example["target_document_starts"]
         for start, fragment in zip(starts, np.split(example["target_ids"], heads[1:]), strict=True):
             if not 1 <= start <= len(original) - 1 - len(fragment):
-                raise ValueError(
-                    f"objective '{self.label}': a fragment of {len(fragment)} tokens at {start} does not lie inside "
-                    f"the frame of a row of {len(original)} tokens"
-                )
+                raise ValueError(f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
+                                 f"row of {len(original)} tokens")  # fmt: skip
             original[start : start + len(fragment)] = fragment
         return original

@@ -59,16 +59,12 @@ class Mixture(Objective):
         part 1  <S> The puppies are frolicking </s>     ->  outside </s>
     """
 
-    name: ClassVar[str] = "mixture"
-    VERSION: ClassVar[int] = 1
     draws_by_label: ClassVar[bool] = False
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of a mixture."""
-
         parts: Annotated[
             list[Annotated[PartEntry, inline_options(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
         ] = field(default_factory=_ul2)  # fmt: skip
@@ -82,24 +78,40 @@ class Mixture(Objective):
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
-        for what in ("architecture", "frame"):
-            self._require_equal(what, [getattr(part, what) for part in self.parts])
-        self._require_equal(
-            "heads", [tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts]
-        )
-        self._require_equal("kind of loss", [_weighted(part) for part in self.parts])
-        specs = [part.grouping for part in self.parts]
-        self._require_equal("grouping", [(spec.name, spec.separator, spec.options) for spec in specs])
-        first, lengths = self.parts[0], [spec.length for spec in specs]
+        first, specs = self.parts[0], [part.grouping for part in self.parts]
+        # a batch cannot tell rows with absent weights from rows without weights
+        weights = [any(feature.name == "label_weight" for feature in part.features) for part in self.parts]
+        shared: dict[str, list[Any]] = {
+            "architecture": [part.architecture for part in self.parts],
+            "frame": [part.frame for part in self.parts],
+            "heads": [tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts],
+            "kind of loss": ["with weights" if weighted else "without weights" for weighted in weights],
+            "grouping": [(spec.name, spec.separator, spec.options) for spec in specs],
+        }
+        for what, values in shared.items():
+            for part, value in zip(self.parts, values, strict=True):
+                if value != values[0]:
+                    raise self.refuse_options(
+                        f"parts must share one {what}: '{first.label}' has {values[0]}, '{part.label}' has {value}"
+                    )
+        lengths = [spec.length for spec in specs]
         self.architecture, self.frame = first.architecture, first.frame
         self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
-        self.minimum = MinimumRow(min(p.min_tokens for p in self.parts), min(p.min_sentences for p in self.parts))
+        self.minimum = MinimumRow(
+            min(p.minimum.tokens for p in self.parts), min(p.minimum.sentences for p in self.parts)
+        )
         self.invertible = all(part.invertible for part in self.parts)
         rates = shares([entry.weight for entry in options.parts])
         mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
         rest = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))
         self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, rest)
-        self.features = self._union()
+        # the features of all parts, in order of first appearance
+        features: dict[str, Feature] = {}
+        for feature in (feature for part in self.parts for feature in part.features):
+            known = features.setdefault(feature.name, feature)
+            if (known.dtype, known.rank) != (feature.dtype, feature.rank):
+                raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
+        self.features = tuple(features.values())
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
@@ -111,24 +123,6 @@ class Mixture(Objective):
             raise self.refuse_options(f"part '{part.label}': cross_documents: false is not for parts of a mixture")
         return part
 
-    def _require_equal(self, what: str, values: list[Any]) -> None:
-        other = next((index for index, value in enumerate(values) if value != values[0]), None)
-        if other is not None:
-            raise self.refuse_options(
-                f"parts must share one {what}: '{self.parts[0].label}' has {values[0]}, '{self.parts[other].label}' "
-                f"has {values[other]}"
-            )
-
-    def _union(self) -> tuple[Feature, ...]:
-        """Return the features of all parts, in order of first appearance."""
-        features: dict[str, Feature] = {}
-        for part in self.parts:
-            for feature in part.features:
-                known = features.setdefault(feature.name, feature)
-                if (known.dtype, known.rank) != (feature.dtype, feature.rank):
-                    raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
-        return tuple(features.values())
-
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
         """Return the row indices of each part."""
         of_part = samples.fixed["part"]
@@ -138,7 +132,6 @@ class Mixture(Objective):
         return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Let each part screen its rows."""
         for part, rows in zip(self.parts, self._rows(samples), strict=True):
             chosen = rows[skips[rows] == Skip.NONE]
             if len(chosen):
@@ -153,44 +146,32 @@ class Mixture(Objective):
             part_draws = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
             columns = part.kernel(samples.take(chosen), part_draws) if len(chosen) else {}
             for feature in self.features:
-                column = columns.get(feature.name)
-                pieces[feature.name].append(self._empty(feature, len(chosen)) if column is None else column)
+                # a feature that the part lacks is empty
+                dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
+                empty = Ragged(np.empty(0, dtype), np.zeros(len(chosen) + 1, np.int64))
+                pieces[feature.name].append(columns.get(feature.name, empty))
         order = np.argsort(np.concatenate(rows), kind="stable")
         return {name: Ragged.concatenate(columns).take(order) for name, columns in pieces.items()}
-
-    def _empty(self, feature: Feature, rows: int) -> Ragged:
-        dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
-        return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
 
     def _part_of(self, example: Example) -> tuple[Objective, Example]:
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Add the special tokens of the first part."""
         return self.parts[0].add_special_tokens(ids)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return the original according to the part of the example."""
         part, part_example = self._part_of(example)
         return part.original(sample, part_example)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Restore the original by the part of the example."""
         part, part_example = self._part_of(example)
         return part.uncorrupt(part_example)
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Count the unused tokens of all parts."""
         pairs = zip(self.parts, self._rows(samples), strict=True)
         return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Count the examples of each part."""
         rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
         return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
-
-
-def _weighted(part: Objective) -> str:
-    # a batch cannot tell rows with absent weights from rows without weights
-    return "with weights" if any(feature.name == "label_weight" for feature in part.features) else "without weights"

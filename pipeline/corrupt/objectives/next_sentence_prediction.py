@@ -16,9 +16,9 @@ from clozeline.pipeline.corrupt.objectives._masked_pairs import (
     MaskedPair,
     MaskedPairOptions,
     Pairs,
-    maskable_lengths,
     window_grouping,
 )
+from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
@@ -48,15 +48,11 @@ class NextSentencePrediction(MaskedPair):
         label 1  [CLS] It is raining . [SEP] Apples grow on trees . [SEP]
     """
 
-    name: ClassVar[str] = "next_sentence_prediction"
-    VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
-        """Parameters of next sentence prediction."""
-
         short_rate: Rate = SHORT_RATE
         """Share of windows that are shorter than a full row, by a uniform length."""
         attention: Literal["bidirectional", "prefix"] = "bidirectional"
@@ -75,7 +71,6 @@ class NextSentencePrediction(MaskedPair):
         return self.options.attention == "bidirectional"
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the label, or attention and prefix."""
         return (_LABEL,) if self._has_label else ATTENTION_FEATURES
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -91,7 +86,7 @@ class NextSentencePrediction(MaskedPair):
         sizes = np.zeros(len(ids), np.int64)
         sizes[rows] = starts.values[starts.offsets[rows] + 1]
         first = Ragged(segments(ids.values, ids.offsets[:-1], sizes), offsets_of(sizes))
-        return self.skip_unmaskable(skips, maskable_lengths(first, self.special))
+        return skip_unmaskable(skips, self.special, first)
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; the length of B does not depend on the label."""
@@ -108,12 +103,8 @@ class NextSentencePrediction(MaskedPair):
         # segments are slices of the concatenation of windows and partners
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
-        return Pairs(
-            (ids.values, partners.values),
-            np.stack((ids.offsets[:-1], begins), axis=1),
-            np.stack((first, second), axis=1),
-            {"sentence_label": scalars(other, np.uint8)},
-        )
+        begins, lengths = np.stack((ids.offsets[:-1], begins), axis=1), np.stack((first, second), axis=1)
+        return Pairs((ids.values, partners.values), begins, lengths, {"sentence_label": scalars(other, np.uint8)})
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return the start of the window and, by the label, its continuation or the partner."""

@@ -39,8 +39,6 @@ class PermutedLM(SingleRow):
         reads   is from [CLS] kitten here [SEP]; The from these and is
     """
 
-    name: ClassVar[str] = "permuted_lm"
-    VERSION: ClassVar[int] = 1
     own_features = (
         Feature("input_ids", "ids", 1, "framed row, unchanged"),
         Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
@@ -48,8 +46,6 @@ class PermutedLM(SingleRow):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RowOptions):
-        """Parameters of permuted LM."""
-
         RENAMED: ClassVar = {"rate": "prediction_rate", "longest": "max_span_length"}
         prediction_rate: Rate = 0.166667
         """Share of the maskable tokens that are predicted, above 0."""
@@ -92,11 +88,8 @@ class PermutedLM(SingleRow):
         if self.options.order == "random":
             order = permute(keys, counts, ORDERS)
             positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
-        columns = {
-            "input_ids": self.add_special_tokens_to_rows(ids),
-            "prediction_order": Ragged(positions, chosen.offsets),
-        }
-        return {**columns, **self.document_starts(samples, head)}
+        columns = {"prediction_order": Ragged(positions, chosen.offsets), **self.document_starts(samples, head)}
+        return {"input_ids": self.add_special_tokens_to_rows(ids), **columns}
 
     def _choose_spans(self, keys: UInt64, sizes: Int64, counts: Int64) -> Ragged:
         """Draw spans of `counts[i]` tokens among the maskable tokens of each row; return their indices, ascending."""
@@ -110,20 +103,20 @@ class PermutedLM(SingleRow):
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`, for every row."""
         if self.options.frame == "bert":
             return super().add_special_tokens_to_rows(ids)
-        return add_special_tokens(add_special_tokens(ids, None, self._sep), None, self._cls)
+        return add_special_tokens(add_special_tokens(ids, None, self.last_token), None, self.first_token)
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
         if self.options.frame == "bert":
             return super().add_special_tokens(ids)
-        return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
+        return np.roll(super().add_special_tokens(ids), -1)
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Return the row, after checking that the order lists distinct positions of text."""
         row, order = example["input_ids"], example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
         if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
-            raise ValueError(f"objective '{self.label}': {order.tolist()} is not an order of positions of text")
+            raise ValueError(f"{order.tolist()} is not an order of positions of text")
         return row.copy()
 
 

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
@@ -34,15 +35,11 @@ class PrefixLM(Objective):
         target  outside the house . </s>
     """
 
-    name: ClassVar[str] = "prefix_lm"
-    VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of prefix LM."""
-
         RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Model that reads the rows."""
@@ -76,7 +73,7 @@ class PrefixLM(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         decoder = options.architecture == "decoder"
-        self._eos = self.id_of("eos")
+        self._eos = self.last_token = self.id_of("eos")
         self._mode = self.mode_id(options.mode)
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
@@ -92,8 +89,7 @@ class PrefixLM(Objective):
             other = Feature("prefix_length", "uint16", 0, "tokens of input_ids read in both directions, without loss")
         else:
             other = Feature("target_ids", "ids", 1, "what follows the prefix, </s>")
-        starts = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
-        self.features = (inputs, other) if options.cross_documents else (inputs, other, starts)
+        self.features = (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
 
     def _longest_row(self) -> int:
         """Return the content tokens of a full row, of which each side fits `max_length` at every cut."""
@@ -140,20 +136,15 @@ class PrefixLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `x </s>`."""
-        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
-
     def invert(self, example: Example) -> NDArray[Any]:
-        """Concatenate both parts."""
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":
             if not first < int(example["prefix_length"][0]) < len(example["input_ids"]):
-                raise ValueError(f"objective '{self.label}': prefix_length {example['prefix_length'].tolist()} lies "
-                                 f"outside the row of {len(example['input_ids'])} tokens")  # fmt: skip
+                raise ValueError(f"prefix_length {example['prefix_length'].tolist()} lies outside the row of "
+                                 f"{len(example['input_ids'])} tokens")  # fmt: skip
             return inputs.copy()
         targets = example["target_ids"]
         if len(inputs) == 0 or len(targets) == 0 or {int(inputs[-1]), int(targets[-1])} != {self._eos}:
-            raise ValueError(f"objective '{self.label}': input and target must both end with </s>")
+            raise ValueError("input and target must both end with </s>")
         return np.concatenate((inputs[:-1], targets))

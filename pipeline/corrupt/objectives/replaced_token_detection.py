@@ -46,14 +46,10 @@ class ReplacedTokenDetection(MaskedRow):
         sampled [CLS] the chef cooked the lunch [SEP]: replaced 0 0 0 0 0 1 0
     """
 
-    name: ClassVar[str] = "replaced_token_detection"
-    VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "token")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedOptions):
-        """Parameters of replaced-token detection."""
-
         replacement: Replacement = "generator"
         mask_share: GeneratorShare = 1.0
         max_labels: MaxLabels = None
@@ -75,38 +71,23 @@ class ReplacedTokenDetection(MaskedRow):
         """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, flat_positions)
+        counts, ids = original.lengths, self.vocabulary.replaceable
+        if self.options.replacement == "uniform":
+            return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
         if self.options.replacement == "unigram":
-            return self._draw_by_frequency(keys, original)
-        if self.options.replacement == "shuffle":
-            return self._shuffle(keys, original)
-        return self._draw_uniform(keys, original)
-
-    def _draw_uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        ids = self.vocabulary.replaceable
-        return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
-
-    def _draw_by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._unigram_table)
-        return self.vocabulary.replaceable[index].astype(original.values.dtype)
-
-    def _shuffle(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        counts = original.lengths
+            index = inverse_cdf(draw(keys, ROLES, counts), *self._unigram_table)
+            return ids[index].astype(original.values.dtype)
         order = reorder(keys, counts, ORDERS)
         result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
         # rows with a single selected token: a uniform replacement
         alone = np.flatnonzero(counts == 1)
         drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW
-        replaceable = self.vocabulary.replaceable
-        result[original.offsets[alone]] = replaceable[below(drawn, len(replaceable))]
+        result[original.offsets[alone]] = ids[below(drawn, len(ids))]
         return result
 
     @cached_property
     def _unigram_table(self) -> tuple[UInt64, Int64]:
         # cached lazily: only drawing needs the token counts
-        counts = self.vocabulary.token_counts
-        if counts is None:
-            raise self.refuse_options(
-                "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
-            )
+        counts = self.require_token_counts("replacement: unigram")
         thresholds = frequency_thresholds(counts[self.vocabulary.replaceable])
         return thresholds, build_guide(thresholds)

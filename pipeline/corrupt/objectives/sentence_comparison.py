@@ -33,16 +33,12 @@ class SentenceComparison(Objective):
         b   [CLS] I need an umbrella . [SEP]
     """
 
-    name: ClassVar[str] = "sentence_comparison"
-    VERSION: ClassVar[int] = 1
     redrawn: ClassVar[float] = 0.75  # two adjacent sentences of eight are one of 7 choices
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("similarity",)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of sentence comparison."""
-
         mode: Literal["adjacent", "crop", "same"] = "adjacent"
         """Construction of the positive pair."""
         max_length: Annotated[int, Field(ge=3)] = 64
@@ -52,7 +48,7 @@ class SentenceComparison(Objective):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
+        self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         self._limit = options.max_length - 2
         self.grouping = self.make_grouping("document", self._limit if options.mode == "same" else 2 * self._limit)
         self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
@@ -63,14 +59,22 @@ class SentenceComparison(Objective):
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Choose two spans of each row."""
         ids = samples.columns["ids"]
-        starts, lengths = getattr(self, f"_{self.options.mode}")(samples, draws.keys(self.label))
+        sizes, keys = ids.lengths, draws.keys(self.label)
+        if self.options.mode == "adjacent":
+            starts, lengths = self._adjacent(samples, keys)
+        elif self.options.mode == "crop":
+            half = (sizes + 1) // 2
+            drawn = random_bits(keys, CROPS, 2) >> np.uint64(32)
+            starts = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
+            lengths = np.stack((half, half))
+        else:
+            starts, lengths = np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
         sides = [
             Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
             for side in (0, 1)
         ]
-        rows = (add_special_tokens(side, self._cls, self._sep) for side in sides)
+        rows = (add_special_tokens(side, self.first_token, self.last_token) for side in sides)
         return dict(zip(("input_ids", "input_ids_b"), rows, strict=True))
 
     def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
@@ -84,31 +88,16 @@ class SentenceComparison(Objective):
         lengths = np.stack((values[first + 1] - values[first], third - values[first + 1]))
         return begins, np.minimum(lengths, self._limit)
 
-    def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
-        sizes = samples.columns["ids"].lengths
-        half = (sizes + 1) // 2
-        drawn = random_bits(keys, CROPS, 2) >> np.uint64(32)
-        begins = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
-        return begins, np.stack((half, half))
-
-    def _same(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
-        sizes = samples.columns["ids"].lengths
-        return np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
-
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `[CLS] x [SEP]`."""
-        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
-
     def invert(self, example: Example) -> NDArray[Any]:
         """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`; crops cannot be undone."""
         first, second = example["input_ids"], example["input_ids_b"]
         for side in (first, second):
-            if len(side) < 3 or (int(side[0]), int(side[-1])) != (self._cls, self._sep):
-                raise ValueError(f"objective '{self.label}': expected [CLS] text [SEP], got {side.tolist()}")
+            if len(side) < 3 or (int(side[0]), int(side[-1])) != (self.first_token, self.last_token):
+                raise ValueError(f"expected [CLS] text [SEP], got {side.tolist()}")
         if self.options.mode == "adjacent":
             return np.concatenate((first, second[1:]))
         if not np.array_equal(first, second):
-            raise ValueError(f"objective '{self.label}': the two texts differ; crops cannot be undone")
+            raise ValueError("the two texts differ; crops cannot be undone")
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:

@@ -9,7 +9,8 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
+from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
@@ -33,16 +34,12 @@ class SentenceOrderPrediction(MaskedPair):
         label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
     """
 
-    name: ClassVar[str] = "sentence_order_prediction"
-    VERSION: ClassVar[int] = 1
     keeps_order: ClassVar[bool] = False
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
-        """Parameters of sentence order prediction."""
-
         RENAMED: ClassVar = {"longest": "max_span_length"}
         short_rate: Rate = 0.1
         """Share of windows that are shorter than a full row, by a uniform length."""
@@ -60,15 +57,12 @@ class SentenceOrderPrediction(MaskedPair):
         self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the label."""
         return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip windows that hold only special tokens."""
-        return self.skip_unmaskable(skips, maskable_lengths(samples.columns["ids"], self.special))
+        return skip_unmaskable(skips, self.special, samples.columns["ids"])
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Draw the label and the cut."""
         ids, starts = samples.columns["ids"], samples.columns["sentence_starts"]
         drawn = random_bits(keys, LABELS, 2)
         swapped = drawn[:, 0] >> np.uint64(63) == 1

@@ -9,13 +9,11 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, exclusive_cumsum, list_indices, offsets_of, reorder, rows_of
+from clozeline.pipeline.kernels.rates import Rate
+from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder, rows_of
 from clozeline.pipeline.rows import Feature, Ragged, segments
-from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import ORDERS
 
 
 class SentenceReordering(DenoisingPair):
@@ -32,9 +30,8 @@ class SentenceReordering(DenoisingPair):
         input   Success brings happiness . Hard work leads to success .
     """
 
-    name: ClassVar[str] = "sentence_reordering"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
+    rate_option: ClassVar[str] = "noise_density"
     isolates = True
     minimum = MinimumRow(sentences=2)
     noise_features = (
@@ -44,24 +41,20 @@ class SentenceReordering(DenoisingPair):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of sentence reordering."""
-
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 1.0
         """Share of sentences that are moved, at least two."""
 
-    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
-        super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.noise_density)
-        if self._rate == 0:
-            raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
-
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the sentences of each row, and gather them in it."""
         ids, starts = text.ids, text.sentence_starts
-        order = self._draw_orders(draws.keys(self.label), starts.lengths)
+        order = permute_share(draws.keys(self.label), starts.lengths, self._rate, reorder)
         if text.document_starts is not None:
-            order = _sort_by_document(order, starts, text.document_starts)
+            # sort the sentences stably by document; positions ascend over all rows, of up to 2**16 tokens each
+            flat_positions, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, text.document_starts))
+            index = order.values + np.repeat(starts.offsets[:-1], starts.lengths)
+            document = np.searchsorted(bounds, flat_positions[index], side="right")
+            order = Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)
         # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
@@ -70,49 +63,20 @@ class SentenceReordering(DenoisingPair):
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the starts of the moved sentences."""
         order, starts = noise["sentence_order"], text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
         return Ragged(exclusive_cumsum(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
 
-    def _draw_orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
-        if self._rate == 1_000_000:
-            return reorder(keys, sentences, ORDERS)
-        # reorder a subset among itself, the rest keeps its index
-        moving = np.minimum(sentences, np.maximum(2, count_at_rate(sentences, self._rate)))
-        chosen = choose(keys, sentences, moving)
-        among = reorder(keys, moving, ORDERS)
-        offsets = offsets_of(sentences)
-        order = Ragged(list_indices(sentences).astype(np.uint16), offsets)
-        flat_positions = chosen.values + np.repeat(offsets[:-1], moving)
-        order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
-        return order
-
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Count the rows of one sentence."""
         return int((noise["sentence_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Move each sentence back."""
         order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):
             raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")
-        original = np.empty_like(content)
-        first = 0
-        for sentence in order.tolist():
-            size = int(sizes[sentence])
-            original[starts[sentence] : starts[sentence] + size] = content[first : first + size]
-            first += size
-        return original
-
-
-def _sort_by_document(order: Ragged, starts: Ragged, documents: Ragged) -> Ragged:
-    """Sort the sentences of each row by document, stably."""
-    row, first = rows_of(order), starts.offsets[:-1]
-    # positions that ascend over all rows, of up to 2**16 tokens each
-    flat_positions, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, documents))
-    document = np.searchsorted(bounds, flat_positions[order.values + first[row]], side="right")
-    return Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)
+        # sentence j of the input, sentence order[j] of the original
+        pieces = np.split(content, np.cumsum(sizes[order])[:-1])
+        return np.concatenate([pieces[index] for index in np.argsort(order)])

@@ -45,15 +45,11 @@ class SpanBoundary(MaskedRow):
         labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
     """
 
-    name: ClassVar[str] = "span_boundary"
-    VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RoleOptions):
-        """Parameters of span masking."""
-
         RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
         separator: Separator = "none"
         geometric_p: Rate = 0.2
@@ -72,17 +68,14 @@ class SpanBoundary(MaskedRow):
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Choose the tokens of spans of whole words."""
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens), self._thresholds)
         return positions_of_words(words, taken, ids)
 
     def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
-        """Return the first token of each span."""
         return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return the maximal runs of labels."""
         positions, rows = columns["label_positions"], columns["input_ids"]
         flat_positions = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
         first = np.flatnonzero(run_starts(flat_positions))
@@ -94,10 +87,8 @@ class SpanBoundary(MaskedRow):
         """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
         starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
         original = super().invert(example)
-        fits = len(starts) == len(lengths)
-        if not fits or not np.array_equal(span_positions(starts, lengths), example["label_positions"]):
-            raise ValueError(
-                f"objective '{self.label}': spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
-                f"labels {example['label_positions'].tolist()}"
-            )
+        labels = example["label_positions"]
+        if len(starts) != len(lengths) or not np.array_equal(span_positions(starts, lengths), labels):
+            raise ValueError(f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the labels "
+                             f"{labels.tolist()}")  # fmt: skip
         return original

@@ -27,7 +27,7 @@ from clozeline.pipeline.kernels.sampling import (
     offsets_of,
     rows_of,
 )
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import SLOTS
 
@@ -49,16 +49,12 @@ class SpanCorruption(Objective):
         target  <extra_0> frolicking <extra_1> the </s>
     """
 
-    name: ClassVar[str] = "span_corruption"
-    VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of span corruption."""
-
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
         """`decoder` concatenates input and target in one row."""
@@ -95,7 +91,7 @@ class SpanCorruption(Objective):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._eos = self.id_of("eos")
+        self._eos = self.last_token = self.id_of("eos")
         self._rate, self._mean = parts_per_million(options.noise_density), thousandths(options.mean_noise_span_length)
         if not 0 < self._rate < 1_000_000:
             raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
@@ -106,7 +102,18 @@ class SpanCorruption(Objective):
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.make_grouping(options.grouping, self._longest_row())
-        self._check_capacity()
+        # there are enough sentinels for a full row; shorter rows never need more
+        marks = int(self.plan(np.array([self.content_length]))[1][0])
+        needed = marks + options.final_sentinel
+        if needed > len(self._sentinels):
+            raise self.refuse_options(
+                f"a row of {self.content_length} tokens has {marks} spans and needs {needed} sentinels, the tokenizer "
+                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
+                f"{ADD_SPECIALS}"
+            )
+        used = self._sentinels[:needed]
+        if len(set(used.tolist())) < needed or not vocabulary.special[used].all():
+            raise self.refuse_options("sentinels must be distinct special ids")
         inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
         targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
@@ -143,20 +150,6 @@ class SpanCorruption(Objective):
             raise self.refuse_options(f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens")
         return int(lengths[np.argmin(fits) - 1])
 
-    def _check_capacity(self) -> None:
-        """Check that there are enough sentinels for a full row; shorter rows never need more."""
-        marks = int(self.plan(np.array([self.content_length]))[1][0])
-        needed = marks + self.options.final_sentinel
-        if needed > len(self._sentinels):
-            raise self.refuse_options(
-                f"a row of {self.content_length} tokens has {marks} spans and needs {needed} sentinels, the tokenizer "
-                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
-                f"{ADD_SPECIALS}"
-            )
-        special = self.vocabulary.special[self._sentinels[:needed]]
-        if len(set(self._sentinels[:needed].tolist())) < needed or not special.all():
-            raise self.refuse_options("sentinels must be distinct special ids")
-
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Draw the spans, then insert sentinels into the kept tokens and into the noise."""
         ids = samples.columns["ids"]
@@ -170,7 +163,13 @@ class SpanCorruption(Objective):
             bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
             begins, sizes = clip_to_documents(begins, sizes, bounds)
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
-            columns = self._document_columns(documents, *count_noise_before(documents, starts, sizes))
+            # document starts in input and target, from the spans and noise tokens before them
+            before, tokens = count_noise_before(documents, starts, sizes)
+            shortened = Ragged((documents.values - tokens + before).astype(np.uint16), documents.offsets)
+            columns = {
+                "document_starts": shift_starts(shortened, int(self._mode is not None)),
+                "target_document_starts": Ragged((tokens + before).astype(np.uint16), documents.offsets),
+            }
         # split the tokens into kept and noise, and insert one sentinel per span into both
         noise = span_mask(len(values), begins - ids.offsets[0], sizes)
         sentinels = self._sentinels[list_indices(starts.lengths)]
@@ -179,28 +178,24 @@ class SpanCorruption(Objective):
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
         # a decoder reads input and target in one row
-        joined = _concatenate_rows(inputs, targets)
+        pairs = Ragged.concatenate((inputs, targets)).take(np.arange(2 * len(ids)).reshape(2, -1).T.reshape(-1))
+        joined = Ragged(pairs.values, pairs.offsets[::2])
         if self.options.attention == "prefix":
             return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
         positions = np.repeat(inputs.lengths, targets.lengths) + list_indices(targets.lengths)
         labels = Ragged(positions.astype(np.uint16), targets.offsets)
         return {"input_ids": joined, "label_positions": labels, "label_ids": targets}
 
-    def _document_columns(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
-        """Return the document starts in input and target, from the number of spans and noise tokens before them."""
-        inputs = Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
-        targets = Ragged((tokens + spans).astype(np.uint16), documents.offsets)
-        head = int(self._mode is not None)
-        return {"document_starts": shift_starts(inputs, head), "target_document_starts": targets}
-
     def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its size."""
         noise, marks = self.plan(lengths)
-        sizes = compose(keys, noise, marks)
+        sizes, kept = compose(keys, noise, marks), lengths - noise
         if self.options.placement == "uniform":
-            gaps = choose_gaps(keys, lengths - noise, marks)
+            gaps = choose_gaps(keys, kept, marks)
         else:
-            gaps = _choose_t5_gaps(keys, lengths - noise, marks)
+            # gaps in 1..kept, always including the last: every row starts with text and ends with noise
+            inner, offsets = choose(keys, kept - 1, marks - 1, SLOTS), offsets_of(marks)
+            gaps = Ragged(insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept), offsets)
         return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
 
     def _inputs(
@@ -233,10 +228,6 @@ class SpanCorruption(Objective):
             values.append(self._sentinels[marks])
         return Ragged(insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets)
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `x </s>`."""
-        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
-
     def invert(self, example: Example) -> NDArray[Any]:
         """Replace each sentinel with its span; both texts must have the expected sentinels."""
         inputs = example["input_ids"]
@@ -247,15 +238,14 @@ class SpanCorruption(Objective):
             targets = example["target_ids"]
         for name, ids in (("input", inputs), ("target", targets)):
             if len(ids) == 0 or ids[-1] != self._eos:
-                raise ValueError(f"objective '{self.label}': the {name} does not end with </s>")
+                raise ValueError(f"the {name} does not end with </s>")
         # split input and target at the sentinels, and interleave the pieces
         content = inputs[0 if self._mode is None else 1 : -1]
         marks = np.flatnonzero(np.isin(content, self._sentinels))
         expected = self._sentinels[: len(marks)]
         pieces = self._target_spans(targets[:-1], len(marks))
         if (content[marks] != expected).any():
-            raise ValueError(f"objective '{self.label}': sentinels of the input are {content[marks].tolist()}, "
-                             f"expected {expected.tolist()}")  # fmt: skip
+            raise ValueError(f"sentinels of the input are {content[marks].tolist()}, expected {expected.tolist()}")
         kept = np.split(content, marks)
         parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
         return self.add_special_tokens(np.concatenate(parts))
@@ -266,25 +256,7 @@ class SpanCorruption(Objective):
         expected = self._sentinels[:needed].tolist()
         pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
         if target[sentinels].tolist() != expected or (needed and sentinels[0] != 0):
-            raise ValueError(
-                f"objective '{self.label}': sentinels of the target are {target[sentinels].tolist()}, "
-                f"expected {expected}"
-            )
+            raise ValueError(f"sentinels of the target are {target[sentinels].tolist()}, expected {expected}")
         if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
-            raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens after the last one")
+            raise ValueError("the target has an empty span, or tokens after the last one")
         return pieces[:marks]
-
-
-def _choose_t5_gaps(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
-    """Choose gaps in 1..kept, always including the last: every row starts with text and ends with noise."""
-    inner = choose(keys, kept - 1, marks - 1, SLOTS)
-    offsets = offsets_of(marks)
-    return Ragged(insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept), offsets)
-
-
-def _concatenate_rows(first: Ragged, second: Ragged) -> Ragged:
-    """Concatenate row i of the first with row i of the second, for all rows."""
-    starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
-    lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)
-    values = segments(np.concatenate((first.values, second.values)), starts, lengths)
-    return Ragged(values, offsets_of(first.lengths + second.lengths))

@@ -42,9 +42,8 @@ class TextInfilling(DenoisingPair):
         input   The [MASK] puppies are [MASK] house .
     """
 
-    name: ClassVar[str] = "text_infilling"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    rate_option: ClassVar[str] = "noise_density"
     isolates = True
     noise_features = (
         Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
@@ -53,8 +52,6 @@ class TextInfilling(DenoisingPair):
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of text infilling."""
-
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
         noise_density: Rate = 0.3
         """Share of the tokens (or words) that are removed."""
@@ -70,17 +67,13 @@ class TextInfilling(DenoisingPair):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._mask = self.id_of("mask")
-        self._rate = parts_per_million(options.noise_density)
         self._random_ppm = parts_per_million(options.random_share)
         self._mean = thousandths(options.poisson_lambda)
         self._thresholds = poisson_thresholds(self._mean)
-        if self._rate == 0:
-            raise self.refuse_options("noise_density 0 takes nothing away; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw spans of units, map them to tokens, and replace each with one mask."""
-        ids = text.ids
-        keys = draws.keys(self.label)
+        ids, keys = text.ids, draws.keys(self.label)
         bounds, unit_offsets = self._units(ids)
         starts, lengths = self._draw_spans(keys, np.diff(unit_offsets))
         spans, rows = starts.lengths, rows_of(starts)
@@ -97,8 +90,7 @@ class TextInfilling(DenoisingPair):
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         kept = values.compress(~span_mask(len(values), begins, sizes))
-        before = np.cumsum(sizes) - sizes
-        flat_positions = begins - before + np.arange(len(begins))
+        flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
         masked = draw_replacements(
             keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
@@ -107,12 +99,8 @@ class TextInfilling(DenoisingPair):
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
         result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
         # spans in tokens of their row
-        token_starts = (begins - ids.offsets[rows] + ids.offsets[0]).astype(np.uint16)
-        noise = {
-            "span_starts": Ragged(token_starts, starts.offsets),
-            "span_lengths": Ragged(sizes.astype(np.uint16), starts.offsets),
-        }
-        return result, noise
+        columns = {"span_starts": begins - ids.offsets[rows] + ids.offsets[0], "span_lengths": sizes}
+        return result, {name: Ragged(values.astype(np.uint16), starts.offsets) for name, values in columns.items()}
 
     def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the document starts in the input; a mask belongs to the document of its span."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
-from clozeline.pipeline.kernels.rates import shares, shares_to_keep, task_weights
+from clozeline.pipeline.kernels.rates import shares_to_keep, task_weights
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -59,16 +58,12 @@ class TextToText(Objective):
         target  Hello! </s>
     """
 
-    name: ClassVar[str] = "text_to_text"
-    VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=1)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Parameters of text to text."""
-
         tasks: Annotated[list[Task], Field(min_length=1, max_length=MOST_PARTS)] = field(
             default_factory=lambda: [Task()]
         )
@@ -88,17 +83,14 @@ class TextToText(Objective):
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
-            if (
-                len({task.examples is None for task in self.tasks}) > 1
-                or len({t.weight is None for t in self.tasks}) > 1
-            ):
+            if any(len({getattr(task, key) is None for task in self.tasks}) > 1 for key in ("examples", "weight")):
                 raise ValueError("give `examples`, and `weight`, to all tasks or to none")
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._eos = self.id_of("eos")
+        self._eos = self.last_token = self.id_of("eos")
         self.frame = Frame("right", self.id_of(options.decoder_start))
         self._templates = self._encode([part for task in options.tasks for part in task.template.split(_SOURCE)])
         template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
@@ -119,19 +111,12 @@ class TextToText(Objective):
             Feature("task", "uint16", 0, "number of the task in the configuration"),
         )
 
-    def _weights(self) -> tuple[Fraction, ...]:
-        tasks = self.options.tasks
-        weights = [task.weight for task in tasks if task.weight is not None]
-        counts = [task.examples or 1 for task in tasks]
-        return task_weights(counts, self.options.cap, self.options.temperature, weights)
-
-    def rates(self) -> tuple[int, ...]:
-        """Return the share of each task among the examples in parts per million; equal shares by default."""
-        return shares(self._weights())
-
     def shares_to_take(self) -> tuple[int, ...]:
         """Return the share of each task's pairs that are used, in parts per million."""
-        return shares_to_keep(self._weights(), [task.examples or 1 for task in self.options.tasks])
+        options = self.options
+        weights = [task.weight for task in options.tasks if task.weight is not None]
+        counts = [task.examples or 1 for task in options.tasks]
+        return shares_to_keep(task_weights(counts, options.cap, options.temperature, weights), counts)
 
     def _encode(self, texts: list[str]) -> Ragged:
         ids: list[Any] = [[] for _ in texts]
@@ -175,25 +160,17 @@ class TextToText(Objective):
         lengths = np.stack((sizes[:, 0], rows.lengths - 1, sizes[:, 1], np.ones_like(tasks)), axis=1)
         return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
 
-    def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return `x </s>`."""
-        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
-
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Return source and target, each with `</s>`."""
         return np.concatenate((self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"])))
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Remove the template, after checking template and `</s>`."""
         task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
-            raise ValueError(f"objective '{self.label}': no task {task}, there are {len(self.options.tasks)}")
+            raise ValueError(f"no task {task}, there are {len(self.options.tasks)}")
         before, after = self._templates[2 * task], self.add_special_tokens(self._templates[2 * task + 1])
         rest = inputs[len(before) : len(inputs) - len(after)]
-        if (
-            not np.array_equal(np.concatenate((before, rest, after)), inputs)
-            or len(targets) == 0
-            or int(targets[-1]) != self._eos
-        ):
-            raise ValueError(f"objective '{self.label}': expected task {task}'s template and </s> in both texts")
+        fits = np.array_equal(np.concatenate((before, rest, after)), inputs)
+        if not fits or targets[-1:].tolist() != [self._eos]:
+            raise ValueError(f"expected task {task}'s template and </s> in both texts")
         return np.concatenate((self.add_special_tokens(rest), targets))

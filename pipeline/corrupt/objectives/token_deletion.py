@@ -12,10 +12,9 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import starts_in_rows
-from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
+from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose, offsets_of
 from clozeline.pipeline.rows import Feature, Ragged
-from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class TokenDeletion(DenoisingPair):
@@ -29,25 +28,16 @@ class TokenDeletion(DenoisingPair):
         input   The puppies are outside house .
     """
 
-    name: ClassVar[str] = "token_deletion"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
+    rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of token deletion."""
-
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 0.15
         """Share of tokens that are deleted."""
-
-    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
-        super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.noise_density)
-        if self._rate == 0:
-            raise self.refuse_options("noise_density 0 deletes nothing; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Keep the complement of the chosen tokens."""
@@ -61,9 +51,8 @@ class TokenDeletion(DenoisingPair):
         flat_positions = np.flatnonzero(stays)
         # positions in a row fit 16 bits, so this arithmetic may wrap
         kept = flat_positions.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - deleted)
-        return Ragged(ids.values.take(flat_positions + ids.offsets[0]), offsets), {
-            "kept_positions": Ragged(kept, offsets)
-        }
+        corrupted = Ragged(ids.values.take(flat_positions + ids.offsets[0]), offsets)
+        return corrupted, {"kept_positions": Ragged(kept, offsets)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the first kept token of each sentence; a deleted sentence has no start."""

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Draws
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
+from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of, permute, permute_near
+from clozeline.pipeline.kernels.rates import MILLION, Rate
+from clozeline.pipeline.kernels.sampling import list_indices, permute, permute_near
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
@@ -36,16 +35,13 @@ class TokenReordering(DenoisingPair):
         input   . kitten the chasing The is ball
     """
 
-    name: ClassVar[str] = "token_reordering"
-    VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
+    rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("token_order", "uint16", 1, "target token at each place of the input"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
-        """Parameters of token reordering."""
-
         RENAMED: ClassVar = {"rate": "noise_density", "distance": "max_shuffle_distance"}
         noise_density: Rate = 1.0
         """Share of tokens that are moved, at least two."""
@@ -56,9 +52,6 @@ class TokenReordering(DenoisingPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.noise_density)
-        if self._rate == 0:
-            raise self.refuse_options("noise_density 0 moves no token; expected more than 0")
         if options.max_shuffle_distance and self._rate != MILLION:
             raise self.refuse_options(
                 f"max_shuffle_distance {options.max_shuffle_distance} concerns all tokens; expected noise_density 1.0, "
@@ -73,34 +66,18 @@ class TokenReordering(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the tokens of each row, and gather them in it."""
         ids, lengths = text.ids, text.ids.lengths
-        order = self._draw_orders(draws.keys(self.label), lengths)
+        keys = draws.keys(self.label)
+        if self.options.max_shuffle_distance:
+            order = _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
+        else:
+            order = permute_share(keys, lengths, self._rate, lambda *row: _never_identity(permute(*row)))
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
-    def _draw_orders(self, keys: UInt64, lengths: Int64) -> Ragged:
-        if self.options.max_shuffle_distance:
-            return _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
-        if self._rate == MILLION:
-            return _never_identity(permute(keys, lengths, ORDERS))
-        # permute a subset among itself, the rest keeps its position
-        moving = np.minimum(lengths, np.maximum(2, count_at_rate(lengths, self._rate)))
-        chosen = choose(keys, lengths, moving)
-        among = _never_identity(permute(keys, moving, ORDERS))
-        order = Ragged(list_indices(lengths).astype(np.uint16), offsets_of(lengths))
-        flat_positions = chosen.values + np.repeat(order.offsets[:-1], moving)
-        order.values[flat_positions] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
-        return order
-
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the same starts: sentences keep their sizes, though not their tokens."""
-        return text.sentence_starts
-
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Count the rows of one token."""
         return int((noise["token_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Move each token back."""
         order = noise["token_order"].astype(np.int64)
         if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
             raise ValueError(f"token_order {order.tolist()} is not a permutation of {len(content)} tokens")

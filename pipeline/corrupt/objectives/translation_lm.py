@@ -1,6 +1,5 @@
 """Translation language modeling: masked LM over a text and its translation (XLM)."""
 
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,15 +9,20 @@ from pydantic.dataclasses import dataclass
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
-from clozeline.pipeline.corrupt.objectives._masked_rows import FrequencyExponent, choose_tokens, frequency_times
+from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
+from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    FrequencyExponent,
+    FrequencyWeights,
+    choose_tokens,
+    skip_unmaskable,
+)
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, random_bits
 
 
-class TranslationLM(MaskedPair):
+class TranslationLM(FrequencyWeights, MaskedPair):
     """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a translation pair.
 
     Exactly k of the tokens of both sides are labels, so that a word can be predicted from its translation. With
@@ -31,15 +35,11 @@ class TranslationLM(MaskedPair):
         labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals
     """
 
-    name: ClassVar[str] = "translation_lm"
-    VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
     minimum = MinimumRow(tokens=1)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
-        """Parameters of translation LM."""
-
         max_length: int = 256
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
         frequency_exponent: FrequencyExponent = 0.0
@@ -61,7 +61,6 @@ class TranslationLM(MaskedPair):
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the languages."""
         return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -69,23 +68,14 @@ class TranslationLM(MaskedPair):
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
         skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
-        return self.skip_unmaskable(
-            skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special)
-        )
+        return skip_unmaskable(skips, self.special, ids, targets)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Choose the labels by the weights of `frequency_exponent`."""
-        if self._mean_times is None:
+        if self.mean_times is None:
             return super().select(keys, rows, pairs)
-        return choose_tokens(keys, rows, self.special, self.budget, self._mean_times)
-
-    @cached_property
-    def _mean_times(self) -> NDArray[np.float64] | None:
-        # cached lazily: only drawing needs the token counts
-        return frequency_times(self, self.options.frequency_exponent)
+        return choose_tokens(keys, rows, self.special, self.budget, self.mean_times)
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Draw the order of the sides."""
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)

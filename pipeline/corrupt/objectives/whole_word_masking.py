@@ -1,6 +1,6 @@
 """Whole-word masking: masked LM that masks all tokens of a word together."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -26,20 +26,14 @@ class WholeWordMasking(MaskedRow):
         labels  2 un, 3 believ, 4 able
     """
 
-    name: ClassVar[str] = "whole_word_masking"
-    VERSION: ClassVar[int] = 1
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RoleOptions):
-        """Parameters of whole-word masking."""
-
         role_unit: Literal["token", "word"] = "token"
         """Unit that becomes [MASK], random or unchanged together: a token (BERT), or a word."""
 
     options: Options
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Choose the tokens of whole words."""
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens))
         return positions_of_words(words, taken, ids)

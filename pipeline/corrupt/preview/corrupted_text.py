@@ -24,14 +24,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class CorruptedText:
-    """A text before and after; `print` shows both.
-
-    Args:
-        objective: what corrupted it.
-        codec: turns ids to pieces.
-        sample: the text before.
-        example: arrays for a model, by the names of the objective's features.
-    """
+    """A text before and after, by the names of the objective's features; `print` shows both."""
 
     objective: Objective
     codec: TextCodec
@@ -43,11 +36,7 @@ class CorruptedText:
 
     @property
     def restored(self) -> str:
-        """The original with special tokens, restored from the example alone.
-
-        Raises:
-            ValueError: this objective cannot be inverted.
-        """
+        """The original with special tokens, restored from the example alone; ValueError if it cannot be inverted."""
         return " ".join(self.codec.words(self.objective.uncorrupt(self.example).tolist()))
 
 
@@ -85,7 +74,12 @@ def corrupt_text(
     texts = [_text(text, target), *(_text(other, "") for other in others)]
     codec: TextCodec
     if tokenizer is None:
-        texts = [_in_words(document) for document in texts]
+        # words and punctuation, separated by spaces
+        texts = [
+            Text(tuple(" ".join(_WORD.findall(part)) for part in document.sentences),
+                 " ".join(_WORD.findall(document.target)))
+            for document in texts
+        ]  # fmt: skip
         codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
         codec = TokenizerPieces(load_tokenizer(Path(tokenizer)))
@@ -95,10 +89,9 @@ def corrupt_text(
 def corrupt_first_row(
     objective: Objective, codec: TextCodec, texts: Sequence[Text], variant: int, seed: int = 1
 ) -> CorruptedText:
-    """Corrupt the first row of the first text; the other texts are partners for sentence pairs.
+    """Corrupt the first row of the first text; the others are partners for sentence pairs.
 
-    Raises:
-        ConfigurationError: the objective cannot corrupt this text.
+    A ConfigurationError says why the objective cannot corrupt this text.
     """
     if objective.grouping.name == "parallel" and not texts[0].target:
         raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
@@ -114,9 +107,10 @@ def corrupt_first_row(
 
 
 def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationError:
+    least = objective.minimum
     return ConfigurationError(
-        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {objective.min_tokens} tokens and "
-        f"{objective.min_sentences} sentences, the text has {len(text.sentences)} sentences"
+        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {least.tokens} tokens and "
+        f"{least.sentences} sentences, the text has {len(text.sentences)} sentences"
     )
 
 
@@ -125,8 +119,3 @@ def _text(text: str, target: str) -> Text:
     starts = choose("clozeline.pipeline.text.sentences", "regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
     return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)
-
-
-def _in_words(text: Text) -> Text:
-    sentences = tuple(" ".join(_WORD.findall(sentence)) for sentence in text.sentences)
-    return Text(sentences, " ".join(_WORD.findall(text.target)))

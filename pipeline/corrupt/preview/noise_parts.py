@@ -53,7 +53,12 @@ def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
     for name, values in columns.items():
         noise = values.astype(np.int64)
         if name.endswith("sentence_order"):
-            _reorder(trace, noise, columns[name.removesuffix("order") + "starts"].astype(np.int64))
+            starts = columns[name.removesuffix("order") + "starts"].astype(np.int64)
+            if trace.order == [] and len(trace.origin):
+                trace.sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(trace.origin))))
+                trace.order = noise.tolist()
+            pieces = np.split(trace.origin, starts[1:])
+            trace.origin = np.concatenate([pieces[number] for number in noise.tolist()])
         elif name.endswith("rotation"):
             trace.rotation = int(noise[0])
             trace.origin = np.roll(trace.origin, -trace.rotation)
@@ -63,26 +68,14 @@ def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
         elif name.endswith("kept_positions"):
             trace.origin = trace.origin[noise]
         elif name.endswith("span_starts") and "target_ids" in columns:
-            _cut(trace, noise, columns[name.removesuffix("starts") + "lengths"].astype(np.int64))
+            # each span becomes one token
+            ends = noise + columns[name.removesuffix("starts") + "lengths"]
+            pieces = np.split(trace.origin, np.stack((noise, ends), axis=1).reshape(-1))
+            for number in range(1, len(pieces), 2):
+                trace.spans.append(pieces[number])
+                pieces[number] = np.array([-len(trace.spans)])
+            trace.origin = np.concatenate(pieces)
     return trace
-
-
-def _reorder(trace: Trace, order: Int64, starts: Int64) -> None:
-    pieces = np.split(trace.origin, starts[1:])
-    if trace.order == [] and len(trace.origin):
-        trace.sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(trace.origin))))
-        trace.order = order.tolist()
-    trace.origin = np.concatenate([pieces[number] for number in order.tolist()])
-
-
-def _cut(trace: Trace, starts: Int64, lengths: Int64) -> None:
-    kept: list[Int64] = []
-    end = 0
-    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        kept += [trace.origin[end:start], np.array([-1 - len(trace.spans)])]
-        trace.spans.append(trace.origin[start : start + length])
-        end = start + length
-    trace.origin = np.concatenate([*kept, trace.origin[end:]])
 
 
 def noise_parts(show: Pieces, row: Row) -> Parts:
@@ -99,13 +92,10 @@ def noise_parts(show: Pieces, row: Row) -> Parts:
     for number, span in enumerate(trace.spans):
         for position in span.tolist():
             originals[position] = Mark("span", number, "removed")
-    signs, original_signs = (
-        _sentence_markers(trace, trace.origin, frame),
-        _sentence_markers(trace, np.arange(len(content))),
-    )
+    signs = _sentence_markers(trace, np.arange(len(content)))
     parts: list[Passage | Sheet] = [
-        show.passage("input", ids, marks, signs),
-        show.passage("original (target)", target, originals[: len(target)], original_signs),
+        show.passage("input", ids, marks, _sentence_markers(trace, trace.origin, frame)),
+        show.passage("original (target)", target, originals[: len(target)], signs),
     ]
     if trace.order:
         rows = [

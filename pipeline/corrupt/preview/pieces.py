@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.corrupt.preview.view import Cell, Passage, Role, Token
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _BROKEN: Final = "\ufffd"
@@ -36,18 +37,6 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
-class Decoder(Protocol):
-    """The part of a tokenizer that shows ids."""
-
-    vocabulary: Vocabulary
-
-    def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of tokens."""
-
-    def piece(self, token: int) -> str:
-        """Return one token as the model writes it."""
-
-
 class Numbers:
     """Decode ids as their numbers, where there is no tokenizer."""
 
@@ -55,23 +44,16 @@ class Numbers:
         self.vocabulary = vocabulary
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the numbers, each with a space after it."""
         return "".join(f"{token} " for token in ids)
 
     def piece(self, token: int) -> str:
-        """Return the number."""
         return f"{token} "
 
 
 class Pieces:
-    """Show token ids as tokens, passages and cells of a view.
+    """Show token ids as tokens, cells and passages of a view, up to `limit` tokens of a passage."""
 
-    Args:
-        tokenizer: decodes the ids.
-        limit: tokens of a passage that are shown.
-    """
-
-    def __init__(self, tokenizer: Decoder, limit: int = 1024) -> None:
+    def __init__(self, tokenizer: Tokenizer | Numbers, limit: int = 1024) -> None:
         self._tokenizer, self._limit = tokenizer, limit
         self.vocabulary = tokenizer.vocabulary
 
@@ -85,10 +67,7 @@ class Pieces:
         return self._tokenizer.piece(token) if _BROKEN in text else visible(text)
 
     def tokens(self, ids: Sequence[int], marks: Sequence[Mark] | None = None) -> list[Token]:
-        """Return tokens with their marks; special tokens without a mark get one.
-
-        Tokens that hold parts of one character and have the same mark are joined.
-        """
+        """Return tokens with marks, also for special tokens; parts of one character with the same mark are joined."""
         tokens: list[Token] = []
         marks = [PLAIN] * len(ids) if marks is None else marks
         position, special = 0, self.vocabulary.special

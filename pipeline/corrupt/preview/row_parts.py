@@ -38,10 +38,7 @@ _NUMBERS: Final = {
     "partner_document_uid": "partner",
     "target_language": "language code of the other side",
 }
-_SENTENCE_LABELS: Final = {
-    0: "0: the second segment follows the first",
-    1: "1: it does not (from elsewhere, or swapped)",
-}
+_SENTENCE_LABELS: Final = ("0: the second segment follows the first", "1: it does not (from elsewhere, or swapped)")
 # Tokens shown on either side of a predicted one.
 _CONTEXT: Final = 5
 _HIDDEN: Final = (Token("▁", "marker", 0, "not seen yet"),)
@@ -49,7 +46,11 @@ _HIDDEN: Final = (Token("▁", "marker", 0, "not seen yet"),)
 
 def row_parts(show: Pieces, row: Row) -> Parts:
     """Return everything to show of a row."""
-    return [*(_two_texts(show, row) or _text_parts(show, fragment_as_labels(row))), *_number_sheets(row)]
+    for (first, second), (title, other) in _PAIRS.items():
+        if first in row.columns and _has(row, second):
+            both = [show.passage(title, row[first], None, _boundaries(row)), show.passage(other, row[second])]
+            return [*both, *_number_sheets(row)]
+    return [*_text_parts(show, fragment_as_labels(row)), *_number_sheets(row)]
 
 
 def fragment_as_labels(row: Row) -> Row:
@@ -61,22 +62,20 @@ def fragment_as_labels(row: Row) -> Row:
     return Row(row.fixed, columns)
 
 
-def _two_texts(show: Pieces, row: Row) -> Parts:
-    for (first, second), (title, other) in _PAIRS.items():
-        if first in row.columns and _has(row, second):
-            return [show.passage(title, row[first], None, _boundaries(row)), show.passage(other, row[second])]
-    return []
-
-
 def _text_parts(show: Pieces, row: Row) -> Parts:
     columns = row.columns
     if "label_positions" in columns and "label_ids" in columns:
         return _label_parts(show, row)
     if "prediction_order" in columns:
         return _prediction_parts(show, row)
-    ids, target = _input_and_target(row)
+    # two columns, or one cut after its prefix
+    if "target_ids" in columns:
+        ids, target = row["input_ids"], row["target_ids"]
+    else:
+        prefix = _prefix_length(row)
+        ids, target = np.split(row["input_ids"], [prefix]) if prefix else (np.empty(0, np.int64),) * 2
     if np.isin(ids, show.vocabulary.sentinels).any():
-        return _sentinel_parts(show, ids, target)
+        return _sentinel_parts(show, ids.astype(np.int64), target.astype(np.int64))
     if "target_ids" in columns:
         both = [show.passage(title, columns[f"{title}_ids"]) for title in ("input", "target")]
         return noise_parts(show, row) if has_noise(columns) else both
@@ -107,25 +106,19 @@ def _label_parts(show: Pieces, row: Row) -> Parts:
         *_attention_sheets(row),
     ]
     if _has(row, "span_starts"):
-        parts.append(_boundary_sheet(show, row, original))
+        # each span with the tokens on both sides that predict it
+        spans: list[tuple[Cell, ...]] = []
+        for start, length in zip(row["span_starts"].tolist(), row["span_lengths"].tolist(), strict=True):
+            left, span, right = np.split(original[start - 1 : start + length + 1], [1, 1 + length])
+            spans.append((str(start), show.cell(left), show.cell(span, Mark("span", len(spans))), show.cell(right)))
+        header = ("position", "left boundary", "span", "right boundary")
+        parts.append(Sheet(f"spans ({len(spans)})", header, tuple(spans)))
     if _has(row, "crop_start"):
         # content tokens are counted after [CLS]; the second view has the same special tokens around its crop
         first, length = int(row["crop_start"][0]), int(row["crop_length"][0])
         crop = np.concatenate((original[:1], original[1 + first : 1 + first + length], original[-1:]))
         parts.append(show.passage(f"second view, from content token {first}", crop))
     return parts
-
-
-def _boundary_sheet(show: Pieces, row: Row, original: Int64) -> Sheet:
-    """Show each span with the tokens on both sides that predict it."""
-    rows: list[tuple[Cell, ...]] = []
-    for number, (start, length) in enumerate(
-        zip(row["span_starts"].tolist(), row["span_lengths"].tolist(), strict=True)
-    ):
-        end = start + length
-        span = show.cell(original[start:end], Mark("span", number))
-        rows.append((str(start), show.cell(original[start - 1 : start]), span, show.cell(original[end : end + 1])))
-    return Sheet(f"spans ({len(rows)})", ("position", "left boundary", "span", "right boundary"), tuple(rows))
 
 
 def _prediction_parts(show: Pieces, row: Row) -> Parts:
@@ -147,10 +140,8 @@ def _prediction_parts(show: Pieces, row: Row) -> Parts:
         rows.append((str(rank + 1), str(position), left, show.label(int(ids[position]), marks[position]), right))
     header = ("number", "position", "reads before it", "token", "reads after it")
     markers = {} if "target_ids" in row.columns else _boundaries(row)
-    return [
-        show.passage("input", ids, marks, markers),
-        Sheet(f"order of prediction ({len(rows)})", header, tuple(rows)),
-    ]
+    sheet = Sheet(f"order of prediction ({len(rows)})", header, tuple(rows))
+    return [show.passage("input", ids, marks, markers), sheet]
 
 
 def _sentinel_parts(show: Pieces, ids: Int64, target: Int64) -> Parts:
@@ -221,16 +212,6 @@ def _number_sheets(row: Row) -> Parts:
             meaning = ", ".join(f"{value:g}" for value in values.tolist())
         facts.append((title, meaning))
     return [Sheet("what the row says", (), tuple(facts))] if facts else []
-
-
-def _input_and_target(row: Row) -> tuple[Int64, Int64]:
-    """Return two columns, or one cut after its prefix; both empty where the row has no target."""
-    if "target_ids" in row.columns:
-        return row["input_ids"].astype(np.int64), row["target_ids"].astype(np.int64)
-    if prefix := _prefix_length(row):
-        ids = row["input_ids"].astype(np.int64)
-        return ids[:prefix], ids[prefix:]
-    return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 def _boundaries(row: Row) -> Mapping[int, str]:

@@ -28,9 +28,13 @@ def lines_of(objective: Objective, words: TextCodec, sample: Row, example: Row) 
                 for position, word in enumerate(words.words(sample[name].tolist()))
             ]
             lines.append((title, " ".join(marked)))
-    aligned: list[Line] = [("input", words.words(example["input_ids"].tolist()))]
     predicted, shown = _predict_lines(objective, words, example)
-    lines += _align([*aligned, *predicted])
+    aligned: list[Line] = [("input", words.words(example["input_ids"].tolist())), *predicted]
+    # pad the cells of each column to the widest of them
+    widths = [max(map(cell_len, column)) for column in zip(*(cells for _, cells in aligned), strict=True)]
+    for title, cells in aligned:
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
+        lines.append((title, " ".join(padded)))
     for feature in objective.features:
         if feature.name not in shown:
             values = example[feature.name].tolist()
@@ -63,12 +67,3 @@ def _predict_lines(objective: Objective, words: TextCodec, example: Row) -> tupl
     for position, label in zip(positions, labels, strict=True):
         cells[position] = label
     return [(title, cells)], shown
-
-
-def _align(lines: Sequence[Line]) -> list[tuple[str, str]]:
-    """Pad the cells of each column to the widest of them."""
-    widths = [max(map(cell_len, column)) for column in zip(*(cells for _, cells in lines), strict=True)]
-    return [
-        (title, " ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)))
-        for title, cells in lines
-    ]

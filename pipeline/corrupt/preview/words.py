@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,40 +19,17 @@ _SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document of words separated by spaces.
-
-    Args:
-        sentences: its sentences.
-        target: its other side (a translation, an answer); empty: none.
-        target_language: code of the other side's language.
-    """
+    """A document of words separated by spaces."""
 
     sentences: tuple[str, ...]
     target: str = ""
+    """its other side (a translation, an answer); empty: none"""
     target_language: int = 1
 
     @property
     def uid(self) -> NDArray[np.uint8]:
         """The document uid, shape [16]."""
-        word = hash64(*self.sentences).to_bytes(8, "little")
-        return np.frombuffer(word + bytes(8), np.uint8)
-
-
-class TextCodec(Protocol):
-    """Converts texts to ids, and ids to readable pieces."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Properties of the ids that an objective needs."""
-        ...
-
-    def ids(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        ...
-
-    def words(self, ids: Iterable[int]) -> list[str]:
-        """Return one piece for each token."""
-        ...
+        return np.frombuffer(hash64(*self.sentences).to_bytes(16, "little"), np.uint8)
 
 
 class TokenizerPieces:
@@ -80,14 +57,13 @@ class Words:
         words = sorted({word for text in texts for word in text.split()})
         self._shown = [*specials, *sentinels, *(f"[{mode}]" for mode in MODES), *words]
         self._ids = {word: token for token, word in enumerate(self._shown)}
-        first = len(self._shown) - len(words)
         size = len(self._shown)
         self.vocabulary = Vocabulary(
             size=size,
             specials={name: token for token, name in enumerate(SPECIALS)},
             sentinels=tuple(range(len(specials), len(specials) + SENTINELS)),
             modes={mode: len(specials) + SENTINELS + position for position, mode in enumerate(MODES)},
-            special=np.arange(size) < first,
+            special=np.arange(size) < size - len(words),
             word_start=np.array([not word.startswith("##") for word in self._shown]),
             fingerprint="0" * 64,
         )
@@ -97,18 +73,21 @@ class Words:
         return [self._ids[word] for word in text.split()]
 
     def words(self, ids: Iterable[int]) -> list[str]:
-        """Return the words as they are shown."""
         return [self._shown[token] for token in ids]
+
+
+TextCodec: TypeAlias = TokenizerPieces | Words
+"""Converts texts to ids, and ids to readable pieces."""
 
 
 def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]) -> Rows:
     """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
     spec = objective.grouping
     context = Context(spec.label, source_groups=("gallery",))
-    return build_grouping(spec, codec.vocabulary).group(_documents(codec, texts), objective.minimum, context).rows
+    return build_grouping(spec, codec.vocabulary).group(token_documents(codec, texts), objective.minimum, context).rows
 
 
-def _documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
+def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
     """Return token documents, as groupings read them."""
     sentences = [[codec.ids(sentence) for sentence in text.sentences] for text in texts]
     starts = [np.cumsum([0, *map(len, ids)])[:-1] for ids in sentences]
@@ -124,8 +103,6 @@ def _documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
         "token_ids": Ragged.from_lists([np.concatenate(ids).astype(dtype) for ids in sentences], dtype),
         "sentence_starts": Ragged.from_lists(starts, np.uint32),
         "target_ids": Ragged.from_lists(targets, dtype),
-        "target_language": Ragged.from_lists(
-            [[text.target_language] if text.target else [] for text in texts], np.uint8
-        ),
+        "target_language": Ragged.from_lists([[text.target_language] * bool(text.target) for text in texts], np.uint8),
     }
     return Rows(fixed, columns)

@@ -13,27 +13,8 @@ from clozeline.pipeline.group.groupings._grouping import (
     PartOptions,
     Starts,
     build_grouping,
-    filter_by_minimum,
-    row_offsets,
-    sample_rows,
-    starts_at,
     starts_feature,
-    without_empty,
 )
 
-__all__ = [
-    "Context",
-    "Grouped",
-    "Grouping",
-    "GroupingSpec",
-    "MinimumRow",
-    "PartOptions",
-    "Starts",
-    "build_grouping",
-    "filter_by_minimum",
-    "row_offsets",
-    "sample_rows",
-    "starts_at",
-    "starts_feature",
-    "without_empty",
-]
+__all__ = ["Context", "Grouped", "Grouping", "GroupingSpec", "MinimumRow", "PartOptions", "Starts", "build_grouping",
+           "starts_feature"]  # fmt: skip

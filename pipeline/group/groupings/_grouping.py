@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final
 
@@ -18,7 +18,6 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS, Part, PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
@@ -83,6 +82,19 @@ class MinimumRow:
     tokens: int = 1
     sentences: int = 1
 
+    def filter(self, lengths: Int64, content: Int64, sentences: Int64) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        """Return which rows an objective can use, and the content tokens of the others by reason.
+
+        Args:
+            lengths: tokens of each row.
+            content: the same without separators.
+            sentences: sentence starts of each row.
+        """
+        short = lengths < self.tokens
+        alone = ~short & (sentences < self.sentences)
+        reasons = {"too_short": int(content[short].sum()), "one_sentence": int(content[alone].sum())}
+        return ~(short | alone), {reason: tokens for reason, tokens in reasons.items() if tokens}
+
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
@@ -94,17 +106,13 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Properties that a grouping knows in addition to the documents.
-
-    Args:
-        label: the grouping's label, part of the sample uids and key of its draws.
-        seed: the recipe's seed.
-        source_groups: names of the codes in the documents' column `source_group`.
-    """
+    """Properties that a grouping knows in addition to the documents."""
 
     label: str
+    """the grouping's label, part of the sample uids and key of its draws"""
     seed: int = 1
     source_groups: tuple[str, ...] = ()
+    """names of the codes in the documents' column `source_group`"""
 
 
 @options_class(frozen=True, kw_only=True, config=STRICT)
@@ -124,7 +132,8 @@ class Grouping(ABC):
     `sentence_starts`.
     """
 
-    VERSION: ClassVar[int]
+    VERSION: ClassVar[int] = 1
+    """raised when the same input gives other bytes"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 
@@ -151,6 +160,49 @@ class Grouping(ABC):
         """Return draws of the part, and so of the length, of each row."""
         return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
 
+    def starts_feature(self, name: str, description: str) -> Feature:
+        """Return a feature of positions in the rows."""
+        return starts_feature(name, self.options.length, description)
+
+    def windows(
+        self, documents: Rows, context: Context, ends: Callable[[Starts, Int64], Int64]
+    ) -> tuple[Starts, NDArray[np.uint8]]:
+        """Return where all windows start, and their parts; each round cuts one window of every open document.
+
+        `ends` maps the starts of windows and their full lengths to where they end, as offsets in their documents.
+        """
+        sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
+        first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
+        windows: list[tuple[Any, ...]] = []
+        while len(first) or not windows:
+            starts = Starts.at(documents, first, offset, context.label)
+            parts, lengths = draws.of_rows(starts.uids)
+            windows.append((first, offset, starts.uids, parts))
+            offset = ends(starts, lengths)
+            unfinished = offset < sizes[first]
+            first, offset = first[unfinished], offset[unfinished]
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
+        order = np.lexsort((offset, first))
+        return Starts(first, offset, uids).take(order), parts[order]
+
+    @staticmethod
+    def drop_empty(documents: Rows) -> Rows:
+        """Return documents that have at least one token."""
+        lengths = documents.columns["token_ids"].lengths
+        return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
+
+    @staticmethod
+    def account(documents: Rows, in_samples: int, dropped: Mapping[str, int], separators: int = 0) -> dict[str, Any]:
+        """Return the counts of tokens in and out; documents without tokens are counted as `empty`."""
+        lengths = documents.columns["token_ids"].lengths
+        return {
+            "tokens_in": int(lengths.sum()),
+            "tokens_in_samples": in_samples,
+            "tokens_dropped": dropped,
+            "separators": separators,
+            "documents_dropped": {"empty": int((lengths == 0).sum())},
+        }
+
 
 def starts_feature(name: str, length: int, description: str) -> Feature:
     """Return the feature of positions in rows of up to `length` tokens: uint16, or uint32 if longer."""
@@ -163,12 +215,6 @@ def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
     return grouping
 
 
-def without_empty(documents: Rows) -> Rows:
-    """Return documents that have at least one token."""
-    lengths = documents.columns["token_ids"].lengths
-    return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
-
-
 @dataclass(frozen=True, slots=True)
 class Starts:
     """The starts of rows: index of the document of the first token, its offset there, and the sample uid."""
@@ -177,65 +223,29 @@ class Starts:
     offset: Int64
     uids: NDArray[np.uint64]
 
+    @staticmethod
+    def at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
+        """Return starts with their uids, of which the grouping's label is a part."""
+        uids, copies = documents.fixed["document_uid"], documents.fixed["copy"]
+        sample_uids = [
+            sample_uid(uids[document].tobytes(), int(copies[document]), position, label)
+            for document, position in zip(first.tolist(), offset.tolist(), strict=True)
+        ]
+        return Starts(first, offset, np.array(sample_uids, dtype=np.uint64))
+
     def take(self, chosen: NDArray[Any]) -> Starts:
         """Return some of the starts, by index or mask."""
         return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
 
-
-def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
-    """Return starts with their uids.
-
-    Args:
-        documents: the documents.
-        first: index of the document of each row's first token.
-        offset: index of that token in the document.
-        label: the grouping's label, part of the uid.
-    """
-    uids = documents.fixed["document_uid"]
-    copies = documents.fixed["copy"]
-    sample_uids = [
-        sample_uid(uids[document].tobytes(), int(copies[document]), position, label)
-        for document, position in zip(first.tolist(), offset.tolist(), strict=True)
-    ]
-    return Starts(first, offset, np.array(sample_uids, dtype=np.uint64))
-
-
-def sample_rows(
-    documents: Rows, starts: Starts, columns: Mapping[str, Ragged], parts: NDArray[np.uint8] | None = None
-) -> Rows:
-    """Return rows with their fixed columns, in the order given; without `parts` all are of part 0."""
-    first = starts.first
-    fixed: dict[str, NDArray[Any]] = {
-        name: np.zeros(len(first), dtype=dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
-    }
-    fixed["uid"] = starts.uids
-    fixed["document_uid"] = documents.fixed["document_uid"][first].reshape(-1, 16)
-    fixed["document_offset"] = starts.offset.astype(np.uint32)
-    fixed["copy"] = documents.fixed["copy"][first].astype(np.uint8)
-    fixed["language"] = documents.fixed["language"][first].astype(np.uint8)
-    if parts is not None:
-        fixed["part"] = parts
-    return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
-
-
-def filter_by_minimum(
-    lengths: Int64, content: Int64, sentences: Int64, minimum: MinimumRow
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return which rows an objective can use, and the content tokens of the others by reason.
-
-    Args:
-        lengths: tokens of each row.
-        content: the same without separators.
-        sentences: sentence starts of each row.
-        minimum: the smallest row that is kept.
-    """
-    short = lengths < minimum.tokens
-    alone = ~short & (sentences < minimum.sentences)
-    reasons = {"too_short": int(content[short].sum()), "one_sentence": int(content[alone].sum())}
-    return ~(short | alone), {reason: tokens for reason, tokens in reasons.items() if tokens}
-
-
-def row_offsets(total: int, length: int) -> Int64:
-    """Return bounds of rows of `length` tokens, the last one shorter where they do not divide the total."""
-    rows = -(-total // length)
-    return offsets_of(np.minimum(length, total - np.arange(rows) * length))
+    def sample_rows(self, documents: Rows, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]) -> Rows:
+        """Return rows with their fixed columns, in the order given."""
+        copied = {name: documents.fixed[name][self.first].astype(np.uint8) for name in ("copy", "language")}
+        fixed: dict[str, NDArray[Any]] = {
+            **copied,
+            "uid": self.uids,
+            "document_uid": documents.fixed["document_uid"][self.first].reshape(-1, 16),
+            "document_offset": self.offset.astype(np.uint32),
+            "part": parts,
+        }
+        absent = {name: np.zeros(len(parts), FIXED_COLUMNS[name]) for name in FIXED_COLUMNS.keys() - fixed.keys()}
+        return Rows({name: (fixed | absent)[name] for name in FIXED_COLUMNS}, columns)

@@ -19,14 +19,7 @@ MOST_PARTS = 256
 
 
 class PartDraws:
-    """Draws parts for the rows of one sample set.
-
-    Args:
-        parts: length and share of each part; none: every row is of part 0 with the given length.
-        length: most tokens of a row.
-        label: label of the grouping.
-        seed: the recipe's seed.
-    """
+    """Draws parts for the rows of one sample set; without parts every row is of part 0 with the given length."""
 
     def __init__(self, parts: Sequence[Part], length: int, label: str, seed: int) -> None:
         self._lengths = [length for length, _ in parts] or [length]

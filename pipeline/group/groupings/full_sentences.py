@@ -1,7 +1,6 @@
 """Full sentences: packed rows that end where a sentence ends."""
 
 from bisect import bisect_right
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,6 @@ class FullSentences(Packed):
         a b c </s> | d e | f g h </s>
         document_starts [0] [0] [0], offsets 0, 0, 2
     """
-
-    VERSION: ClassVar[int] = 1
 
     def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
         """Return where rows begin in the stream, and its end; each row ends at the last sentence end that fits."""

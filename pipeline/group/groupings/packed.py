@@ -1,28 +1,15 @@
 """Packed: documents run on in rows of one fixed length."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.group.groupings import (
-    Context,
-    Grouped,
-    Grouping,
-    MinimumRow,
-    PartOptions,
-    filter_by_minimum,
-    row_offsets,
-    sample_rows,
-    starts_at,
-    starts_feature,
-    without_empty,
-)
+from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.group.groupings._parts import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -41,12 +28,8 @@ class Packed(Grouping):
         document_starts [0] [0] [0], offsets 0, 0, 4
     """
 
-    VERSION: ClassVar[int] = 1
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
-        """Parameters of packed rows."""
-
         length: Annotated[int, Field(ge=1)]
         """Tokens in a row, separators included."""
         separator: Literal["none", "sep", "eos"] = "none"
@@ -56,8 +39,8 @@ class Packed(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
-        sentences = starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0")
-        documents = starts_feature("document_starts", options.length, "row indices of document starts, first 0")
+        sentences = self.starts_feature("sentence_starts", "row indices of sentence starts, first 0")
+        documents = self.starts_feature("document_starts", "row indices of document starts, first 0")
         self.columns = (Feature("ids", "ids", 1, "content tokens and separators"), sentences, documents)
         self._start_dtype = documents.dtype
         name = options.separator
@@ -65,11 +48,14 @@ class Packed(Grouping):
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
-        filled = without_empty(documents)
+        filled = self.drop_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences] index this stream.
         begins = offsets_of(tokens.lengths + (self._separator is not None))
-        stream, separators = self._stream(tokens, begins)
+        stream, separators = tokens.values.astype(self.vocabulary.id_dtype, copy=False), np.empty(0, dtype=np.int64)
+        if self._separator is not None:
+            separators = begins[1:] - 1  # the last position of each document is its separator
+            stream = insert_at(stream, separators, self._separator)
         draws = self.part_draws(context)
         sentence_positions = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
         # Cut the stream at `offsets` [rows + 1], and count starts from the start of their row.
@@ -82,54 +68,32 @@ class Packed(Grouping):
         # Drop rows below the minimum; separators do not count as tokens.
         lengths = np.diff(offsets)
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
-        kept, dropped = filter_by_minimum(lengths, lengths - in_row, columns["sentence_starts"].lengths, minimum)
+        kept, dropped = minimum.filter(lengths, lengths - in_row, columns["sentence_starts"].lengths)
         # Name each row after its first token: document, and offset in it.
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
-        starts = starts_at(filled, first, offsets[:-1] - begins[first], context.label)
+        starts = Starts.at(filled, first, offsets[:-1] - begins[first], context.label)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
-        rows = sample_rows(filled, starts.take(kept), columns, draws.of_rows(starts.uids)[0][kept])
-        counts: dict[str, Any] = {
-            "tokens_in": len(tokens.values),
-            "tokens_in_samples": int((lengths - in_row)[kept].sum()),
-            "tokens_dropped": dropped,
-            "separators": int(in_row[kept].sum()),
-            "documents_dropped": {"empty": len(documents) - len(filled)},
-        }
-        return Grouped(rows, counts)
+        rows = starts.take(kept).sample_rows(filled, columns, draws.of_rows(starts.uids)[0][kept])
+        in_samples, in_separators = int((lengths - in_row)[kept].sum()), int(in_row[kept].sum())
+        return Grouped(rows, self.account(documents, in_samples, dropped, in_separators))
 
     def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
         """Return where rows begin in the stream, and its end.
 
-        Args:
-            documents: the documents that have tokens.
-            begins: where each document begins in the stream, and the stream's end.
-            sentences: where sentences begin in the stream.
-            draws: of the lengths of rows.
-            label: label of the grouping.
+        `begins` [documents + 1] are the starts of the documents and the end, `sentences` those of sentences.
         """
         end = int(begins[-1])
         if len({length for length, _ in self.options.parts}) > 1:
             return cuts(documents, begins.tolist(), draws, label, lambda _, limit: min(limit, end))
-        return row_offsets(end, self.options.length)
-
-    def _stream(self, tokens: Ragged, begins: Int64) -> tuple[NDArray[Any], Int64]:
-        values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
-        if self._separator is None:
-            return values, np.empty(0, dtype=np.int64)
-        ends = begins[1:] - 1  # the last position of each document is its separator
-        return insert_at(values, ends, self._separator), ends
+        # the last row is shorter where the length does not divide the total
+        return np.append(np.arange(0, end, self.options.length), end)
 
 
 def cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str, stop: Callable[[int, int], int]) -> Int64:
     """Return bounds of rows whose lengths follow from where they start, one after another.
 
-    Args:
-        documents: the documents that have tokens.
-        begins: where each document begins in the stream, and the stream's end.
-        draws: of the lengths of rows.
-        label: label of the grouping.
-        stop: from where a row begins and where a full row ends to where the row ends.
+    `begins` are those of `Packed.bounds`; `stop` maps where a row begins and a full one ends to where the row ends.
     """
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()

@@ -1,6 +1,6 @@
 """Parallel: one row for each pair of aligned texts."""
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +9,9 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Bool, Int64
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.group.groupings import (
-    Context,
-    Grouped,
-    Grouping,
-    MinimumRow,
-    PartOptions,
-    sample_rows,
-    starts_at,
-    starts_feature,
-)
+from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.pipeline.kernels.sampling import offsets_of
+from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
@@ -40,12 +31,8 @@ class Parallel(Grouping):
         ids a b c, target_ids v w
     """
 
-    VERSION: ClassVar[int] = 1
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
-        """Parameters of parallel rows."""
-
         length: Annotated[int, Field(ge=2)]
         """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""
         cut: Literal["longer", "source"] = "longer"
@@ -65,9 +52,7 @@ class Parallel(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
-        self._starts = starts_feature(
-            "sentence_starts", options.length, "row indices of sentence starts in ids, first 0"
-        )
+        self._starts = self.starts_feature("sentence_starts", "row indices of sentence starts in ids, first 0")
         self.columns = (
             Feature("ids", "ids", 1, "tokens of the text"),
             self._starts,
@@ -76,17 +61,28 @@ class Parallel(Grouping):
         )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
-        """Make one row of each pair."""
         sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
-        starts = starts_at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
+        starts = Starts.at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
         parts, lengths, needed = self._parts(documents, starts.uids, context)
-        first, second = self._sizes(sources.lengths, targets.lengths, lengths)
+        # the tokens that are kept of each side
+        if self.options.cut == "source":
+            first, second = np.minimum(sources.lengths, lengths), targets.lengths
+        else:
+            half = lengths // 2
+            first = np.where(sources.lengths <= half, sources.lengths, lengths - half)
+            first = np.where(targets.lengths <= half, lengths - targets.lengths, first)
+            first = np.minimum(sources.lengths, first)
+            second = np.minimum(targets.lengths, lengths - first)
         both = sources.lengths + targets.lengths
         empty = (sources.lengths == 0) | (targets.lengths == 0)
         too_long = np.zeros(len(documents), np.bool_)
         if self.options.target_length is not None:
             too_long = targets.lengths > self.options.target_length
-        sentence_starts = _starts_before(_side(documents, "sentence_starts"), first, self._starts.dtype)
+        # the sentence starts that are kept
+        own_starts = _side(documents, "sentence_starts")
+        inside = own_starts.values < np.repeat(first, own_starts.lengths)
+        in_row = np.bincount(rows_of(own_starts)[inside], minlength=len(documents))
+        sentence_starts = Ragged(own_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row))
         short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
         reasons = {"empty": empty, **needed, "too_long": too_long, "too_short": short, "one_sentence": alone}
         kept, dropped = np.ones(len(documents), np.bool_), {}
@@ -109,7 +105,7 @@ class Parallel(Grouping):
             "separators": 0,
             "documents_dropped": {"empty": int(empty.sum())},
         }
-        return Grouped(sample_rows(documents, starts.take(kept), columns, parts[kept]), counts)
+        return Grouped(starts.take(kept).sample_rows(documents, columns, parts[kept]), counts)
 
     def _parts(
         self, documents: Rows, uids: NDArray[np.uint64], context: Context
@@ -128,24 +124,9 @@ class Parallel(Grouping):
         reasons = {"other_source": task < 0, "beyond_share": drawn >= share}
         return np.maximum(task, 0).astype(np.uint8), lengths, reasons
 
-    def _sizes(self, sources: Int64, targets: Int64, lengths: Int64) -> tuple[Int64, Int64]:
-        """Return the tokens that are kept of each side."""
-        if self.options.cut == "source":
-            return np.minimum(sources, lengths), targets
-        half = lengths // 2
-        first = np.where(targets <= half, lengths - targets, np.where(sources <= half, sources, lengths - half))
-        first = np.minimum(sources, first)
-        return first, np.minimum(targets, lengths - first)
-
     def _cut(self, side: Ragged, chosen: NDArray[np.intp], sizes: Int64) -> Ragged:
         values = segments(side.values, side.offsets[:-1][chosen], sizes[chosen])
         return Ragged(values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen]))
-
-
-def _starts_before(starts: Ragged, bounds: Int64, dtype: str) -> Ragged:
-    inside = starts.values < np.repeat(bounds, starts.lengths)
-    counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
-    return Ragged(starts.values[inside].astype(dtype), offsets_of(counts))
 
 
 def _side(documents: Rows, name: str) -> Ragged:

@@ -1,6 +1,6 @@
 """Sentence pair: windows of several sentences, each with a partner from another document."""
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.group.groupings import (
-    Context,
-    Grouped,
-    Grouping,
-    MinimumRow,
-    PartOptions,
-    Starts,
-    filter_by_minimum,
-    sample_rows,
-    starts_at,
-    starts_feature,
-    without_empty,
-)
+from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -46,12 +34,8 @@ class SentencePair(Grouping):
         ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens follow)
     """
 
-    VERSION: ClassVar[int] = 1
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
-        """Parameters of sentence pairs."""
-
         length: Annotated[int, Field(ge=2)]
         """Most tokens in a window."""
         short_rate: Rate = 0.1
@@ -66,7 +50,7 @@ class SentencePair(Grouping):
         self._short = parts_per_million(options.short_rate)
         columns = (
             Feature("ids", "ids", 1, "tokens of the window"),
-            starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0"),
+            self.starts_feature("sentence_starts", "row indices of sentence starts, first 0"),
         )
         partner = (
             Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
@@ -77,16 +61,24 @@ class SentencePair(Grouping):
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document, then look for partners."""
-        filled = without_empty(documents)
+        filled = self.drop_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         flat_positions = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
-        starts, parts = self._windows(filled, context)
+
+        def ends(starts: Starts, full: Int64) -> Int64:
+            drawn = random_bits(_keys(starts.uids, context), LENGTHS, 2) >> _HALF
+            shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
+            lengths = np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
+            return starts.offset + lengths
+
+        starts, parts = self.windows(filled, context, ends)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         sentence_starts, lengths = starts_in_rows(flat_positions, offsets, self.columns[1].dtype), np.diff(offsets)
         required = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
-        kept, dropped = filter_by_minimum(lengths, lengths, sentence_starts.lengths, required)
-        if self.options.partner and kept.any() and not _several_texts(filled):
+        kept, dropped = required.filter(lengths, lengths, sentence_starts.lengths)
+        uids = filled.fixed["document_uid"]
+        if self.options.partner and kept.any() and (uids == uids[:1]).all():
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False
         chosen = np.flatnonzero(kept)
@@ -94,35 +86,8 @@ class SentencePair(Grouping):
         columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
         if self.options.partner:
             columns |= self._partners(filled, flat_positions, starts, lengths, context)
-        counts: dict[str, Any] = {
-            "tokens_in": len(values),
-            "tokens_in_samples": int(lengths.sum()),
-            "tokens_dropped": dropped,
-            "separators": 0,
-            "documents_dropped": {"empty": len(documents) - len(filled)},
-        }
-        return Grouped(sample_rows(filled, starts, columns, parts[chosen]), counts)
-
-    def _windows(self, documents: Rows, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
-        """Return where all windows start, and their parts; each round cuts one window of every open document."""
-        sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
-        first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
-        windows: list[tuple[Any, ...]] = []
-        while len(first) or not windows:
-            starts = starts_at(documents, first, offset, context.label)
-            parts, lengths = draws.of_rows(starts.uids)
-            windows.append((first, offset, starts.uids, parts))
-            offset = offset + self._lengths(starts.uids, lengths, context)
-            unfinished = offset < sizes[first]
-            first, offset = first[unfinished], offset[unfinished]
-        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
-        order = np.lexsort((offset, first))
-        return Starts(first, offset, uids).take(order), parts[order]
-
-    def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
-        drawn = random_bits(_keys(uids, context), LENGTHS, 2) >> _HALF
-        shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
-        return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
+        rows = starts.sample_rows(filled, columns, parts[chosen])
+        return Grouped(rows, self.account(documents, int(lengths.sum()), dropped))
 
     def _partners(
         self, documents: Rows, flat_positions: Int64, starts: Starts, lengths: Int64, context: Context
@@ -143,11 +108,6 @@ class SentencePair(Grouping):
             "partner_document_uid": Ragged.from_matrix(uids),
             "partner_offset": Ragged(offset, np.arange(len(offset) + 1, dtype=np.int64)),
         }
-
-
-def _several_texts(documents: Rows) -> bool:
-    uids = documents.fixed["document_uid"]
-    return bool((uids != uids[:1]).any())
 
 
 def _keys(uids: UInt64, context: Context) -> UInt64:

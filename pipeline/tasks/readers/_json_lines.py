@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 Object: TypeAlias = Mapping[str, Any]
-OBJECT_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
-"""Reasons why a line is not an object or lacks a field."""
 
 
 def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Rejected]]:

@@ -23,7 +23,7 @@ HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span",
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout detected in a file; some readers have richer ones, with the same `name` and `has_labels`."""
+    """The layout detected in a file; tables have a richer one, with the same `name` and `has_labels`."""
 
     name: str
     """name in reports, such as `official`"""
@@ -31,6 +31,8 @@ class Layout:
     """published test files often have none"""
     files: tuple[Path, ...] = ()
     """files read in parallel line by line, such as the targets"""
+    data: Any = None
+    """further needs of `read`: the columns of the file, or its parsed content"""
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,11 @@ class TaskFacts:
 
 
 class TaskReader(ABC):
-    """Reads one task of a collection, selected by its options.
+    """Reads one task of a collection, selected by its options."""
 
-    Args:
-        options: an instance of the nested `Options`.
-        limits: bounds on lines and decompression.
-    """
-
-    VERSION: ClassVar[int]
+    VERSION: ClassVar[int] = 1
+    """raised when the same input gives other rows"""
     Options: ClassVar[Any]
-    reasons: ClassVar[tuple[str, ...]]
-    """reasons why rows are rejected"""
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self.options = options
@@ -104,15 +100,16 @@ class TaskReader(ABC):
 
     @abstractmethod
     def open(self, path: Path) -> TaskFile:
-        """Detect the layout of a file.
+        """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
 
-        Raises:
-            ConfigurationError: it has none of the task's layouts; the message lists them.
-        """
+    def second_file(self, path: Path) -> Path | None:
+        """Return the file that is read line by line with a file, such as its targets; None by default."""
+        return None
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the files that are read together with a file, such as its targets."""
-        return ()
+        """Return the existing files that are read together with a file."""
+        second = self.second_file(path)
+        return () if second is None or not second.is_file() else (second,)
 
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
@@ -128,11 +125,7 @@ class TaskReader(ABC):
         return {label: number for number, label in enumerate(self.facts.labels)}
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield the lines of a file from which `read` returns these texts and classes, without line ends.
-
-        Raises:
-            ConfigurationError: the reader has no such layout.
-        """
+        """Yield the lines of a file from which `read` returns these texts and classes, if there is such a layout."""
         raise ConfigurationError(f"the reader {type(self).__name__} has no layout of classes that can be written")
 
 

@@ -8,11 +8,9 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 _SHOWN: Final = 80
-TABLE_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
-"""Reasons why a line is rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected
 
@@ -16,8 +16,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _BOM: Final = "\ufeff"
-LINE_REASONS: Final = (*REASONS, "bad_utf8", "line_bytes")
-"""Reasons why a line has no text."""
 
 
 def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected]]:
@@ -36,6 +34,15 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected
                 yield number, Rejected("bad_utf8", number)
                 continue
             yield number, (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
+
+
+def parse_score(text: str, low: float, high: float) -> float | None:
+    """Return the number that a text spells; None if it spells none from `low` to `high`."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if low <= number <= high else None
 
 
 def line_count(path: Path, limits: Limits) -> int:

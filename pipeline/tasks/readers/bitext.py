@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, align_lines, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 
 _COLUMNS: Final = 2
@@ -27,13 +27,8 @@ class Bitext(TaskReader):
         `Hello!` in train.en and `Hallo!` in train.de
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "unaligned")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """Source and target of the task."""
-
         task: str = "bitext"
         """name of the task and of its folder"""
         source: str = "source"
@@ -51,13 +46,11 @@ class Bitext(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
         """Open a source file with its target file, or a table of both."""
-        target = self._target_of(path)
-        if target is not None:
+        if (target := self.second_file(path)) is not None:
             if not target.is_file():
                 raise ConfigurationError(f"{path}: expected the file {target.name} with the targets in the same folder")
             return TaskFile(path, Layout("two files", files=(target,)))
@@ -69,13 +62,7 @@ class Bitext(TaskReader):
             )
         return TaskFile(path, Layout("table"))
 
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the target file."""
-        target = self._target_of(path)
-        return () if target is None or not target.is_file() else (target,)
-
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
-        """Yield every line of a file."""
         sources = text_lines(file.path, self.limits)
         if not file.layout.files:
             for index, line in sources:
@@ -93,7 +80,7 @@ class Bitext(TaskReader):
             return Rejected("empty_text", index)
         return SourceTarget(source, (target,), self.options.prefix, index, suffix=self.options.suffix)
 
-    def _target_of(self, path: Path) -> Path | None:
+    def second_file(self, path: Path) -> Path | None:
         """Return the target file; None for a table."""
         first, *endings = path.name.split(".")
         if self.options.source not in endings:

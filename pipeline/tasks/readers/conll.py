@@ -1,41 +1,19 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
 from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS
 
 _DOCUMENT: Final = "-DOCSTART-"
-
-
-@plain_dataclass(frozen=True)
-class _Columns:
-    """The columns of a file, detected from its first line."""
-
-    count: int
-    separator: str | None
-    has_labels: bool = True
-
-    @property
-    def name(self) -> str:
-        return f"{self.count} columns, {'tabs' if self.separator else 'spaces'}"
-
-    def split(self, line: str) -> list[str]:
-        return line.split(self.separator)
-
-    def has_distinct(self, indices: Sequence[int]) -> bool:
-        inside = [index % self.count for index in indices if -self.count <= index < self.count]
-        return len(set(inside)) == len(indices)
 
 
 class Conll(TaskReader):
@@ -49,13 +27,8 @@ class Conll(TaskReader):
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "bad_label", "empty_word")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task and its columns."""
-
         task: str = "ner"
         """name of the task and of its folder"""
         entities: list[str] = field(default_factory=lambda: ["PER", "LOC", "ORG", "MISC"])
@@ -79,7 +52,6 @@ class Conll(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         options = self.options
         if options.tags:
             return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
@@ -92,37 +64,36 @@ class Conll(TaskReader):
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith(_DOCUMENT)]:
                 separator = "\t" if "\t" in lines[0] else None
-                columns = _Columns(len(lines[0].split(separator)), separator)
+                count = len(lines[0].split(separator))
+                name = f"{count} columns, {'tabs' if separator else 'spaces'}"
                 word, tag = self.options.word_column, self.options.tag_column
-                if not columns.has_distinct((word, tag)):
+                if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
                     raise ConfigurationError(
-                        f"{path}: expected a column {word} of words and a column {tag} of tags, got {columns.name}: "
+                        f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: "
                         f"{lines[0]!r}"
                     )
-                return TaskFile(path, columns)
+                return TaskFile(path, Layout(name, data=(count, separator)))
         raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
 
     def read(self, file: TaskFile) -> Iterator[TaggedWords | Rejected]:
-        """Yield every sentence of a file."""
-        columns: _Columns = file.layout
+        count, separator = file.layout.data
         document = 0
         for sentence in sentence_lines(file.path, self.limits):
             lines = [line for line in sentence.lines if not line.startswith(_DOCUMENT)]
             document += len(sentence.lines) - len(lines)
             if lines or sentence.damage:
                 group = f"document {document}" if document else None
-                yield self._to_item(sentence, [columns.split(line) for line in lines], columns, group)
+                yield self._to_item(sentence, [line.split(separator) for line in lines], count, group)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of sentences of a file."""
         return sentence_count(file.path, self.limits, _DOCUMENT)
 
     def _to_item(
-        self, sentence: SentenceLines, rows: Sequence[Sequence[str]], columns: _Columns, group: str | None
+        self, sentence: SentenceLines, rows: Sequence[Sequence[str]], count: int, group: str | None
     ) -> TaggedWords | Rejected:
         if sentence.damage:
             return Rejected(sentence.damage, sentence.index)
-        if any(len(row) != columns.count for row in rows):
+        if any(len(row) != count for row in rows):
             return Rejected("fields", sentence.index)
         options = self.options
         words = tuple(row[options.word_column].removeprefix(options.prefix).strip() for row in rows)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -12,7 +12,6 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -31,13 +30,8 @@ class Conllu(TaskReader):
         `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "bad_label", "empty_word", "no_words")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task and its column."""
-
         task: str = "pos"
         """name of the task and of its folder"""
         column: Literal["upos", "xpos", "deprel"] = "upos"
@@ -49,7 +43,6 @@ class Conllu(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         options = self.options
         return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
 
@@ -66,14 +59,12 @@ class Conllu(TaskReader):
         raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
 
     def read(self, file: TaskFile) -> Iterator[TaggedWords | Rejected]:
-        """Yield every sentence of a file."""
         document = 0
         for sentence in sentence_lines(file.path, self.limits):
             document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
             yield self._to_item(sentence, f"document {document}" if document else None)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of sentences of a file."""
         return sentence_count(file.path, self.limits)
 
     def _to_item(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Rejected:

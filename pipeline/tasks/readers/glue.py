@@ -1,6 +1,5 @@
 """Reader of GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +8,11 @@ from typing import ClassVar, Final, Literal
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
-from clozeline.pipeline.tasks.readers._json_lines import Object, first_object, json_objects
-from clozeline.pipeline.tasks.readers._tables import (
-    TABLE_REASONS,
-    TableLayout,
-    detect_layout,
-    match_layout,
-    table_rows,
-)
-from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
+from clozeline.pipeline.tasks.readers._json_lines import first_object, json_objects
+from clozeline.pipeline.tasks.readers._tables import TableLayout, detect_layout, match_layout, table_rows
+from clozeline.pipeline.tasks.readers._text_lines import line_count, parse_score, text_lines
 
 _HIDDEN: Final = "-1"
 """Label of test rows in Hugging Face exports."""
@@ -37,12 +30,9 @@ class Glue(TaskReader):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = (*TABLE_REASONS, "empty_text", "bad_label", "no_label")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
         """task of the collection"""
 
@@ -50,11 +40,9 @@ class Glue(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return GLUE_TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Detect the layout from the first line."""
         layouts = GLUE_TASKS[self.options.task].layouts
         _, first = next(text_lines(path, self.limits), (0, ""))
         if not isinstance(first, str) or not first.startswith("{"):
@@ -63,12 +51,24 @@ class Glue(TaskReader):
         columns = list(first_object(path, self.limits, f"JSON lines of {self.options.task}"))
         return TaskFile(path, replace(match_layout(path, with_header, columns), objects=True))
 
-    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
+    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
+        return self.labeled_texts(file)
+
+    def labeled_texts(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         """Yield every row of a file."""
         layout: TableLayout = file.layout
         if layout.objects:
             for index, line in json_objects(file.path, self.limits):
-                yield line if isinstance(line, Rejected) else self._parse_object(line, layout, index)
+                if isinstance(line, Rejected):
+                    yield line
+                elif not all(isinstance(line.get(name), str) for name in layout.texts):
+                    yield Rejected("fields", index)
+                else:
+                    # a null label is missing
+                    label = None if layout.label is None else line.get(layout.label)
+                    cells = {name: line[name] for name in layout.texts}
+                    cells[str(layout.label)] = _HIDDEN if label is None else str(label)
+                    yield self._parse(cells, layout, index)
             return
         columns: list[str] = [] if layout.columns is None else list(layout.columns)
         for index, row in table_rows(file.path, self.limits):
@@ -82,7 +82,6 @@ class Glue(TaskReader):
                 yield self._parse(dict(zip(columns, row, strict=True)), layout, index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines, without the header."""
         layout: TableLayout = file.layout
         return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
 
@@ -98,14 +97,6 @@ class Glue(TaskReader):
             texts = (" ".join(text.split()) for text in item.texts)
             yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
 
-    def _parse_object(self, row: Object, layout: TableLayout, index: int) -> LabeledText | Rejected:
-        """Parse a JSON line; a null label is missing."""
-        if not all(isinstance(row.get(name), str) for name in layout.texts):
-            return Rejected("fields", index)
-        label = None if layout.label is None else row.get(layout.label)
-        cells = {name: row[name] for name in layout.texts}
-        return self._parse({**cells, str(layout.label): _HIDDEN if label is None else str(label)}, layout, index)
-
     def _parse(self, row: dict[str, str], layout: TableLayout, index: int) -> LabeledText | Rejected:
         texts = tuple(row[name] for name in layout.texts)
         if layout.label is None:
@@ -117,16 +108,11 @@ class Glue(TaskReader):
             return Rejected("no_label", index)
         label, target = dict(layout.cells).get(cell), None
         expected = " or ".join(name for name, _ in layout.cells)
-        if self.facts.head == "regression":
-            target, expected = self._score(cell), f"a number from {self.facts.low:g} to {self.facts.high:g}"
+        facts = GLUE_TASKS[self.options.task].facts
+        if facts.head == "regression":
+            target = parse_score(cell, facts.low, facts.high)
+            expected = f"a number from {facts.low:g} to {facts.high:g}"
         if label is None and target is None:
             task = f"the task tasks.reader.task={self.options.task}"
             return Rejected("bad_label", index, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
         return LabeledText(texts, label, target, index)
-
-    def _score(self, cell: str) -> float | None:
-        try:
-            number = float(cell)
-        except ValueError:
-            return None
-        return number if math.isfinite(number) and self.facts.low <= number <= self.facts.high else None

@@ -4,28 +4,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tasks.readers import Dialogue, Layout, Part, Rejected, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._json_lines import (
-    OBJECT_REASONS,
-    Object,
-    field_of,
-    json_objects,
-    require_fields,
-)
+from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 
 _ROLES: Final = ("system", "user", "assistant")
 _FIELD: Final = re.compile(r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}")
-_TEMPLATE: Final = {
-    "system": "{content}\n",
-    "user": "User: {content}\n",
-    "assistant": "Assistant: {content}{eos}\n",
-}
+_TEMPLATE: Final = {"system": "{content}\n", "user": "User: {content}\n", "assistant": "Assistant: {content}{eos}\n"}
 
 
 class Instructions(TaskReader):
@@ -43,13 +33,8 @@ class Instructions(TaskReader):
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "unknown_role", "empty_text", "no_answer")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task, its fields and its template."""
-
         task: str = "instructions"
         """name of the task and of its folder"""
         messages: str = "messages"
@@ -79,16 +64,13 @@ class Instructions(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the first line has messages."""
         require_fields(path, self.limits, self.options.messages)
         return TaskFile(path, Layout("JSON lines"))
 
     def read(self, file: TaskFile) -> Iterator[Dialogue | Rejected]:
-        """Yield every line of a file."""
         for index, row in json_objects(file.path, self.limits):
             yield row if isinstance(row, Rejected) else self._parse(row, index)
 

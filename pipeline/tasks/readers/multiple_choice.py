@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -12,7 +12,6 @@ from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
-    OBJECT_REASONS,
     Object,
     field_of,
     json_objects,
@@ -33,13 +32,8 @@ class MultipleChoice(TaskReader):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", "unaligned")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task and its fields."""
-
         task: str = "multiple_choice"
         """name of the task and of its folder"""
         context: str = "context"
@@ -59,26 +53,18 @@ class MultipleChoice(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
         """Check that the first line has the context and the choices; add the file of answers."""
         require_fields(path, self.limits, self.options.context, *self.options.choices)
-        labels = self._labels_of(path)
-        if labels is None:
+        if (labels := self.second_file(path)) is None:
             return TaskFile(path, Layout("JSON lines"))
         if not labels.is_file():
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
         return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
 
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the file of answers."""
-        labels = self._labels_of(path)
-        return () if labels is None or not labels.is_file() else (labels,)
-
     def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
-        """Yield every line of a file."""
         rows = json_objects(file.path, self.limits)
         if not file.layout.files:
             for index, row in rows:
@@ -89,10 +75,9 @@ class MultipleChoice(TaskReader):
                 Rejected(pair, index) if isinstance(pair, str) else self._parse(pair[0], pair[1].strip() or None, index)
             )
 
-    def _labels_of(self, path: Path) -> Path | None:
-        if self.options.labels is None:
-            return None
-        return path.with_name(path.name.partition(".")[0] + self.options.labels)
+    def second_file(self, path: Path) -> Path | None:
+        suffix = self.options.labels
+        return None if suffix is None else path.with_name(path.name.partition(".")[0] + suffix)
 
     def _parse(self, row: Object, answer: object, index: int) -> Choices | Rejected:
         options = self.options
@@ -105,17 +90,14 @@ class MultipleChoice(TaskReader):
             return Rejected("empty_text", index)
         if answer is None:
             return Rejected("no_label", index)
-        right = self._choice_index(answer)
-        if right is None or not 0 <= right < len(choices):
+        text = str(answer).strip()
+        if options.answers:
+            right = options.answers.index(str(answer)) if str(answer) in options.answers else -1
+        else:
+            is_index = isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
+            right = int(text) if is_index else -1
+        if not 0 <= right < len(choices):
             names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             detail = f"the answer ({options.labels or options.answer}) is {answer!r}, expected {names}"
             return Rejected("bad_label", index, f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
         return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index)
-
-    def _choice_index(self, answer: object) -> int | None:
-        if self.options.answers:
-            return self.options.answers.index(str(answer)) if str(answer) in self.options.answers else None
-        if isinstance(answer, bool) or not isinstance(answer, (int, str)):
-            return None
-        text = str(answer).strip()
-        return int(text) if text.isdecimal() else None

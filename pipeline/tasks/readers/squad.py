@@ -1,9 +1,8 @@
 """Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any
 
 from pydantic.dataclasses import dataclass
 
@@ -12,21 +11,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_file import read_whole_json
 
-QUESTION_REASONS: Final = ("fields", "answer_not_found", "no_answer")
-"""Reasons why a question is rejected."""
-
 
 def question_of(
     entry: Mapping[str, Any], context: Any, index: int, group: str, *, unanswerable: bool = False
 ) -> Question | Rejected:
     """Return a question in SQuAD's layout, or why it is rejected.
 
-    Args:
-        entry: `question`, `id`, and `answers` with `text` and `answer_start`.
-        context: the text that may hold the answer.
-        index: index of the question in the file.
-        group: the article.
-        unanswerable: keep a question without answers.
+    The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable` keeps one without.
     """
     question, key, accepted = entry.get("question"), entry.get("id"), entry.get("answers", [])
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
@@ -51,11 +42,6 @@ def maps(entries: Any) -> Iterator[Mapping[str, Any]]:
         yield entry if isinstance(entry, Mapping) else {}
 
 
-@plain_dataclass(frozen=True, kw_only=True)
-class _Articles(Layout):
-    articles: list[Any]
-
-
 class Squad(TaskReader):
     """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
 
@@ -67,13 +53,8 @@ class Squad(TaskReader):
         "answers": [{"text": "Ada", "answer_start": 0}]}]}]}]}`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = QUESTION_REASONS
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: str = "squad"
         """name of the task and of its folder"""
         unanswerable: bool = False
@@ -83,27 +64,20 @@ class Squad(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         metrics = ("f1", "exact_match")
         unanswerable = self.options.unanswerable
         return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
 
     def open(self, path: Path) -> TaskFile:
-        """Check that `data` is a list of articles."""
         data = read_whole_json(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
-        if (
-            not isinstance(articles, list)
-            or not articles
-            or not all(isinstance(article, Mapping) for article in articles)
-        ):
+        if not isinstance(articles, list) or not articles or not all(isinstance(one, Mapping) for one in articles):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
-        return TaskFile(path, _Articles(name=f"SQuAD {data.get('version', 'without version')}", articles=articles))
+        return TaskFile(path, Layout(f"SQuAD {data.get('version', 'without version')}", data=articles))
 
     def read(self, file: TaskFile) -> Iterator[Question | Rejected]:
-        """Yield every question of a file."""
         index = 0
-        for number, article in enumerate(file.layout.articles):
+        for number, article in enumerate(file.layout.data):
             group = f"article {article.get('title', number)}"
             for paragraph in maps(article.get("paragraphs")):
                 for entry in maps(paragraph.get("qas")):
@@ -112,6 +86,5 @@ class Squad(TaskReader):
                     index += 1
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of questions."""
-        paragraphs = (entry for article in file.layout.articles for entry in maps(article.get("paragraphs")))
+        paragraphs = (entry for article in file.layout.data for entry in maps(article.get("paragraphs")))
         return sum(len(entries) for entry in paragraphs if isinstance(entries := entry.get("qas"), list))

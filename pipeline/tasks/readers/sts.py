@@ -1,17 +1,16 @@
 """Reader of semantic textual similarity: sentence pairs with a score from 0 to 5 (SemEval 2012 to 2017)."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, align_lines, line_count, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import align_lines, line_count, parse_score, text_lines
 
 _BENCHMARK: Final = 7
 """Fields of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
@@ -35,13 +34,8 @@ class Sts(TaskReader):
         `main-captions<tab>MSRvid<tab>2012test<tab>0001<tab>5.000<tab>A plane takes off.<tab>A plane is taking off.`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "bad_label", "no_label", "unaligned")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: str = "sts"
         """name of the task and of its folder"""
         subsets: list[str] = field(default_factory=list)
@@ -53,7 +47,6 @@ class Sts(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         mean = self.options.average == "mean"
         metrics = ("mean_spearman", "mean_pearson") if mean else ("spearman", "pearson")
         return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
@@ -67,7 +60,8 @@ class Sts(TaskReader):
                     raise ConfigurationError(f"{path}: expected the file {file.name} in the same folder")
             return TaskFile(path, Layout(f"{len(subsets)} subsets, concatenated", files=subsets))
         _, first = next(text_lines(path, self.limits), (0, ""))
-        if not isinstance(first, str) or len(first.split("\t")) < _BENCHMARK or _number(first.split("\t")[4]) is None:
+        fields = first.split("\t") if isinstance(first, str) else []
+        if len(fields) < _BENCHMARK or parse_score(fields[4], 0.0, _HIGHEST) is None:
             raise ConfigurationError(
                 f"{path}: expected the name {_INPUT}NAME.txt, or the fields of STS-B between tabs (genre, file, year, "
                 f"index, score, two sentences; GLUE's table with a header is for the reader glue), got "
@@ -76,14 +70,12 @@ class Sts(TaskReader):
         return TaskFile(path, Layout("STS-B"))
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the files of all subsets and their scores."""
         if not path.name.startswith(_INPUT):
             return ()
         subsets = self._subsets(path)
         return tuple(file for file in (*subsets, *map(_gold_of, subsets)) if file != path and file.is_file())
 
     def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        """Yield every line of a file and of the further subsets."""
         if not file.layout.files:
             for index, line in text_lines(file.path, self.limits):
                 if isinstance(line, Rejected):
@@ -118,11 +110,10 @@ class Sts(TaskReader):
             return Rejected("empty_text", index)
         if not score.strip():
             return Rejected("no_label", index)
-        number = _number(score)
+        number = parse_score(score, 0.0, _HIGHEST)
         if number is None:
-            return Rejected(
-                "bad_label", index, f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
-            )
+            detail = f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
+            return Rejected("bad_label", index, detail)
         return LabeledText((first, second), None, number, index)
 
     def _subsets(self, path: Path) -> tuple[Path, ...]:
@@ -133,11 +124,3 @@ class Sts(TaskReader):
 
 def _gold_of(path: Path) -> Path:
     return path.with_name(_GOLD + path.name.removeprefix(_INPUT))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and 0.0 <= number <= _HIGHEST else None

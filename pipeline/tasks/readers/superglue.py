@@ -18,8 +18,8 @@ from clozeline.pipeline.tasks.readers import (
     TaskItem,
     TaskReader,
 )
-from clozeline.pipeline.tasks.readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
-from clozeline.pipeline.tasks.readers.squad import QUESTION_REASONS, maps, question_of
+from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
+from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
@@ -104,12 +104,9 @@ class Superglue(TaskReader):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", *QUESTION_REASONS[1:])
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: Literal["boolq", "cb", "copa", "rte", "wic", "wsc", "axb", "axg", "multirc", "record"]
         """task of the collection"""
 
@@ -117,11 +114,9 @@ class Superglue(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return _TASKS[self.options.task].facts
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the first line has the fields of the task."""
         first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)
         several = self.options.task in ("multirc", "record")
         return TaskFile(path, Layout("official", several or first.get("label") not in (None, _HIDDEN)))
@@ -140,15 +135,16 @@ class Superglue(TaskReader):
                     questions += 1
             elif self.options.task == "record":
                 for query in maps(row["qas"]):
-                    yield question_of(
-                        _to_squad_question(query, questions), row["passage"]["text"], questions, f"passage {index}"
-                    )
+                    # in SQuAD's layout
+                    spans = [{"answer_start": span.get("start"), "text": span.get("text")}
+                             for span in maps(query.get("answers"))]  # fmt: skip
+                    entry = {"question": query.get("query"), "id": questions, "answers": spans}
+                    yield question_of(entry, row["passage"]["text"], questions, f"passage {index}")
                     questions += 1
             else:
                 yield self._row(row, index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows, as `read` defines them."""
         task = _TASKS[self.options.task]
         if self.options.task not in ("multirc", "record"):
             return super().row_count(file)
@@ -176,12 +172,9 @@ class Superglue(TaskReader):
             index = row["pair_id"] if isinstance(row.get("pair_id"), int) else index // 2
         if self.options.task != "copa":
             return LabeledText((texts[0], texts[1]), label, None, index)
-        question = _QUESTIONS.get(str(row["question"]))
-        return (
-            Rejected("fields", index)
-            if question is None
-            else Choices(f"{texts[0]} {question}", texts[1:], label, index)
-        )
+        if (question := _QUESTIONS.get(str(row["question"]))) is None:
+            return Rejected("fields", index)
+        return Choices(f"{texts[0]} {question}", texts[1:], label, index)
 
     def _answers(
         self, passage: str, question: Mapping[str, Any], number: int, group: str
@@ -216,9 +209,3 @@ class Superglue(TaskReader):
     def _detail(self, value: Any) -> str:
         known = ", ".join(self.facts.labels) or "the choices 0 and 1"
         return f"the field label holds {value!r}, the task tasks.reader.task={self.options.task} knows {known}"
-
-
-def _to_squad_question(query: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Convert a query of ReCoRD to SQuAD's layout."""
-    answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
-    return {"question": query.get("query"), "id": number, "answers": answers}

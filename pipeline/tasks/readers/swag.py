@@ -2,32 +2,18 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._text_lines import LINE_REASONS, line_count, text_lines
+from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
 _NEEDED: Final = ("video-id", "sent1", "sent2", *_ENDINGS)
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    columns: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return "official" if self.has_labels else "official test"
-
-    @property
-    def has_labels(self) -> bool:
-        return "label" in self.columns
 
 
 class Swag(TaskReader):
@@ -41,13 +27,8 @@ class Swag(TaskReader):
         `0,lsmdc1,7,A man. He,A man waits.,He,gold,leaves.,sings.,falls.,eats.,0`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "fields", "empty_text", "bad_label", "no_label")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: str = "swag"
         """name of the task and of its folder"""
 
@@ -55,11 +36,9 @@ class Swag(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the first line is the header of SWAG."""
         _, first = next(self._rows(path), (0, Rejected("empty file", 0)))
         columns = () if isinstance(first, Rejected) else tuple(first)
         if missing := [name for name in _NEEDED if name not in columns]:
@@ -67,12 +46,11 @@ class Swag(TaskReader):
                 f"{path}: expected SWAG's header, with {', '.join(_NEEDED)} and label, got "
                 f"{', '.join(columns)[:80] or 'none'} without {', '.join(missing)}"
             )
-        return TaskFile(path, _Layout(columns))
+        has_labels = "label" in columns
+        return TaskFile(path, Layout("official" if has_labels else "official test", has_labels, data=columns))
 
     def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
-        """Yield every row of a file."""
-        columns: tuple[str, ...] = file.layout.columns
-        rows = self._rows(file.path)
+        columns, rows = file.layout.data, self._rows(file.path)
         next(rows)
         for index, row in rows:
             if isinstance(row, Rejected):
@@ -83,7 +61,6 @@ class Swag(TaskReader):
                 yield self._row(dict(zip(columns, row, strict=True)), index)
 
     def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines below the header."""
         return line_count(file.path, self.limits) - 1
 
     def _row(self, row: dict[str, str], index: int) -> Choices | Rejected:
@@ -95,8 +72,7 @@ class Swag(TaskReader):
         label = row["label"].strip()
         if label not in ("0", "1", "2", "3"):
             return Rejected("bad_label", index, f"the column label holds {label!r}, expected 0 to 3")
-        begin = row["sent2"].strip()
-        choices = tuple(f"{begin} {ending}".strip() for ending in endings)
+        choices = tuple(f"{row['sent2'].strip()} {ending}".strip() for ending in endings)
         return Choices(context, choices, int(label), index, f"video {row['video-id']}")
 
     def _rows(self, path: Path) -> Iterator[tuple[int, Sequence[str] | Rejected]]:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts, TaskFile
 from clozeline.pipeline.tasks.readers.glue import Glue
 
 _WORDS: Final = {
@@ -39,7 +37,7 @@ def score_words(score: float) -> str:
     return f"{round(5 * score) / 5:.1f}"
 
 
-class TextGlue(TaskReader):
+class TextGlue(Glue):
     """GLUE's files for the head lm: a model reads `task name: text` and generates the class.
 
     The metrics are GLUE's, over the classes or scores that the generated texts name; any other text is wrong. MNLI
@@ -50,35 +48,19 @@ class TextGlue(TaskReader):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = Glue.reasons
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task."""
-
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte"]
         """task of the collection"""
 
-    options: Options
-
-    def __init__(self, options: Any, limits: Limits) -> None:
-        super().__init__(options, limits)
-        self._glue = Glue(Glue.Options(task=options.task), limits)
-
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
-        facts = self._glue.facts
-        words = _WORDS.get(facts.name, facts.labels)
-        return replace(facts, head="lm", texts=1, labels=(), words=words)
-
-    def open(self, path: Path) -> TaskFile:
-        """Open a file with the reader glue."""
-        return self._glue.open(path)
+        facts = super().facts
+        return replace(facts, head="lm", texts=1, labels=(), words=_WORDS.get(facts.name, facts.labels))
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
-        """Yield every row of a file."""
-        for item in self._glue.read(file):
+        for item in self.labeled_texts(file):
             if isinstance(item, Rejected):
                 yield item
                 continue
@@ -92,7 +74,3 @@ class TextGlue(TaskReader):
                 assert item.label is not None, "a row of a classification task"
                 target = self.facts.words[item.label]
             yield SourceTarget(source, (target,), f"{task} ", item.index)
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows, counted by the reader glue."""
-        return self._glue.row_count(file)

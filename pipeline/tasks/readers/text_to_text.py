@@ -3,19 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._json_lines import (
-    OBJECT_REASONS,
-    json_objects,
-    require_fields,
-    texts_in,
-)
+from clozeline.pipeline.tasks.readers._json_lines import json_objects, require_fields, texts_in
 
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
 
@@ -30,13 +25,8 @@ class TextToText(TaskReader):
         `{"translation": {"en": "Hello!", "de": "Hallo!"}}` is `translate English to German: Hello!` to `Hallo!`
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text")
-
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """The task and its fields."""
-
         task: str = "text_to_text"
         """name of the task and of its folder"""
         source: str = "source"
@@ -54,16 +44,13 @@ class TextToText(TaskReader):
 
     @property
     def facts(self) -> TaskFacts:
-        """Metadata of the task."""
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the first line is an object with both fields."""
         require_fields(path, self.limits, self.options.source, self.options.target)
         return TaskFile(path, Layout("JSON lines"))
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
-        """Yield every line of a file."""
         for index, row in json_objects(file.path, self.limits):
             if isinstance(row, Rejected):
                 yield row

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
+from clozeline.pipeline.execution.unit_record import Output, require_equal, require_written, total_counts
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
@@ -29,7 +29,8 @@ from clozeline.pipeline.shards.token_set import (
 )
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts, ShardCounts
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
+from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
 
@@ -50,14 +51,8 @@ class Codes(Pass[EncodeCounts]):
     id_bytes: int
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write `tmp/codes.json`.
-
-        Raises:
-            ConfigurationError: there are no token documents, or more than 255 languages.
-        """
-        counts: EncodeCounts = {}
-        for record in records(output.folder, "tokenise"):
-            add_counts(counts, record.counts)
+        """Write `tmp/codes.json`; ConfigurationError if there are no token documents, or more than 255 languages."""
+        counts: EncodeCounts = total_counts(output.folder, "tokenise")
         if not counts.get("documents_out"):
             raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
@@ -69,10 +64,9 @@ class Codes(Pass[EncodeCounts]):
         tokens = counts["tokens"] + counts.get("target_tokens", 0)
         row_bytes = 20 + (self.id_bytes * tokens + 4 * sentences) / counts["documents_out"]
         codes = {
+            **{name: counts[name] for name in ("tokens_by_language", "tokens_by_source")},
             "languages": languages,
             "source_groups": sorted(counts["tokens_by_source"]),
-            "tokens_by_language": counts["tokens_by_language"],
-            "tokens_by_source": counts["tokens_by_source"],
             "block_rows": auto_block_rows(row_bytes),
             "pairs": counts.get("target_tokens", 0) > 0,
         }
@@ -100,7 +94,19 @@ class Merge(Pass[EncodeCounts]):
         """Write the shard sorted by (order, uid), its documents, and the counts for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(output.folder)
-        table = self._table(output.folder, unit, vocabulary.id_dtype)
+        # the documents of the shard from all runs, sorted by (order, uid)
+        batches = read_range(output.folder, self.runs, unit, vocabulary.id_dtype)
+        table = pa.Table.from_batches(batches, schema=run_schema(vocabulary.id_dtype)).combine_chunks()
+        order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
+        sorting = np.lexsort((uids.view("S16").reshape(-1), order))
+        twice = np.flatnonzero((uids[sorting[1:]] == uids[sorting[:-1]]).all(axis=1))
+        if len(twice):
+            uid = uids[sorting[twice[0]]].tobytes().hex()
+            raise IntegrityError(
+                f"shard {unit}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
+                "source name and position; give them different `source` labels"
+            )
+        table = table.take(pa.array(sorting)).combine_chunks()
         rows = _rows(table, codes)
         info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
@@ -112,21 +118,6 @@ class Merge(Pass[EncodeCounts]):
             written = write_table(path, documents, DOCUMENTS_SCHEMA)
         require_equal(f"encode: {name}", "documents of the shard", len(rows), "rows written", written)
         return self._count(unit, rows, vocabulary.size, output)
-
-    def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
-        """Return the documents of the shard from all runs, sorted by (order, uid)."""
-        batches = read_range(folder, self.runs, shard, id_dtype)
-        table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
-        order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
-        sorting = np.lexsort((uids.view("S16").reshape(-1), order))
-        twice = np.flatnonzero((uids[sorting[1:]] == uids[sorting[:-1]]).all(axis=1))
-        if len(twice):
-            uid = uids[sorting[twice[0]]].tobytes().hex()
-            raise IntegrityError(
-                f"shard {shard}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
-                "source name and position; give them different `source` labels"
-            )
-        return table.take(pa.array(sorting)).combine_chunks()
 
     def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
         """Count the token ids of training documents, for the manifest."""
@@ -212,20 +203,14 @@ class TokenManifest(Pass[EncodeCounts]):
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             ids = write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
-        counts: EncodeCounts = {}
-        for record in records(folder, "merge"):
-            add_counts(counts, record.counts)
-        merged, held_out = (cast(Mapping[str, int], counts[name]) for name in ("merged", "held_out"))
+        counts = total_counts(folder, "merge")
+        merged, held_out = counts["merged"], counts["held_out"]
         if merged.keys() == held_out.keys():
             training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
             require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
         manifest = _writer(vocabulary, codes, self.shards).write_manifest(
             output, name=self.corpus, kind="tokens", seed=self.seed,
-            tokenizer={
-                "name": (self.tokenizer / NAME_FILE).read_text(encoding="utf-8").strip(),
-                "fingerprint": vocabulary.fingerprint, "vocab_size": vocabulary.size,
-                "special_ids": vocabulary.specials, "sentinels": list(vocabulary.sentinels),
-            },
+            tokenizer=tokenizer_facts(self.tokenizer, vocabulary),
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"], source_groups=codes["source_groups"],
             parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],

@@ -25,32 +25,17 @@ _ROW_BYTES: Final = 256
 def run_schema(id_dtype: Any) -> pa.Schema:
     """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard."""
     ids = pa.from_numpy_dtype(id_dtype)
-    return pa.schema(
-        [
-            pa.field("order", pa.uint64(), nullable=False),
-            pa.field("uid", pa.binary(16), nullable=False),
-            pa.field("token_ids", pa.large_list(ids), nullable=False),
-            pa.field("sentence_starts", pa.large_list(pa.uint32()), nullable=False),
-            pa.field("target_ids", pa.large_list(ids), nullable=False),
-            pa.field("target_language", pa.utf8()),
-            pa.field("language", pa.utf8(), nullable=False),
-            pa.field("source_group", pa.utf8(), nullable=False),
-            pa.field("source", pa.utf8(), nullable=False),
-            pa.field("offset", pa.uint64(), nullable=False),
-            pa.field("length", pa.uint64(), nullable=False),
-            pa.field("url", pa.utf8()),
-        ]
-    )
+    types = {
+        "order": pa.uint64(), "uid": pa.binary(16), "token_ids": pa.large_list(ids),
+        "sentence_starts": pa.large_list(pa.uint32()), "target_ids": pa.large_list(ids), "target_language": pa.utf8(),
+        "language": pa.utf8(), "source_group": pa.utf8(), "source": pa.utf8(), "offset": pa.uint64(),
+        "length": pa.uint64(), "url": pa.utf8(),
+    }  # fmt: skip
+    return pa.schema([pa.field(name, kind, name in ("target_language", "url")) for name, kind in types.items()])
 
 
 class RunWriter:
-    """Buffers documents and writes a flush of about 64 MiB whenever the buffer is full.
-
-    Args:
-        writer: receives the pieces of all shards, flush by flush.
-        id_dtype: numpy type of token ids.
-        shards: number of shards of the token set.
-    """
+    """Buffers documents and writes a flush of about 64 MiB, a piece per shard, whenever the buffer is full."""
 
     def __init__(self, writer: PieceWriter, id_dtype: Any, shards: int) -> None:
         self._writer = writer
@@ -102,12 +87,7 @@ class RunWriter:
 
 
 def read_range(folder: Path, runs: Exchange, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
-    """Return the documents of one shard from all runs, one batch per flush that has any.
-
-    Raises:
-        StorageError: a run is missing.
-        IntegrityError: a run is damaged.
-    """
+    """Return the documents of one shard from all runs, one batch per flush that has any."""
     schema = run_schema(id_dtype)
     batches = []
     for piece in runs.read(folder, shard):

@@ -38,7 +38,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Return the sum of the versions of both passes, the splitter and the tokenizer."""
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
         return TOKENIZE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
 
@@ -48,7 +47,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         yield from ()
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        """Return the passes: tokenize the parts, assign codes, merge the shards, write the manifest."""
         recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
         runs = Exchange("runs", units, shards)
@@ -65,14 +63,12 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         ]
 
     def row(self, counts: EncodeCounts) -> Row:
-        """Show documents and tokens."""
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
             out += f"\n{counts['target_tokens']:,} of other sides"
         return Row(amount(counts["documents_in"], "document"), out, (("document", counts["rejected"]),))
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
-        """Return the documents and tokens of both splits."""
         amounts = dict(super().provides(counts))
         if "merged" not in counts:
             return amounts

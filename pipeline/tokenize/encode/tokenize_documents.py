@@ -74,14 +74,13 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     seed: int
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Tokenize the documents of a part."""
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
         relative = self.runs.file(unit)
         with output.file(relative) as file, file.open("wb") as sink:
-            pieces = PieceWriter(sink, relative)
-            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
+            dtype, shards = tokenizer.vocabulary.id_dtype, self.runs.destinations
+            writer = RunWriter(PieceWriter(sink, relative), dtype, shards)
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 for item in token_documents(batch, tokenizer, splitter):
                     add_counts(counts, _count(item))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -148,24 +148,19 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
     try:
         if _equal(tokenizer, model, text):
             return "specials in text"
-        return next(
-            (cause for cause, other in _text_variants(tokenizer, text) if _equal(tokenizer, model, other)), "ties"
-        )
+        plain = text
+        for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
+            plain = plain.replace(tokenizer.piece(token), "x")
+        # possible causes of a difference, each with the text without it
+        variants = {
+            "special pieces": plain,
+            "space mark": text.replace("\u2581", "x"),
+            "white space": " ".join(text.split()),
+            "case": text.lower(),
+            "normalisation": "".join(character for character in text if character.isascii()),
+            "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
+        }
+        changed = ((cause, other) for cause, other in variants.items() if other != text)
+        return next((cause for cause, other in changed if _equal(tokenizer, model, other)), "ties")
     finally:
         model.encode_special_tokens = False
-
-
-def _text_variants(tokenizer: Tokenizer, text: str) -> Iterator[tuple[str, str]]:
-    """Yield possible causes of a difference, each with the text without it."""
-    plain = text
-    for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
-        plain = plain.replace(tokenizer.piece(token), "x")
-    variants = {
-        "special pieces": plain,
-        "space mark": text.replace("\u2581", "x"),
-        "white space": " ".join(text.split()),
-        "case": text.lower(),
-        "normalisation": "".join(character for character in text if character.isascii()),
-        "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
-    }
-    yield from ((cause, other) for cause, other in variants.items() if other != text)

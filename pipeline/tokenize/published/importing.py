@@ -1,6 +1,7 @@
 """Import a published tokenizer: its model file, the roles of its pieces and added special tokens."""
 
 import json
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -139,25 +140,22 @@ def _write_model(origin: Source, target: Path) -> None:
     if origin.kind != "tokenizer_json":
         shutil.copyfile(origin.files[0], target)
     elif len(origin.files) == 2:
-        target.write_text(_byte_level(*origin.files).to_str(pretty=True), encoding="utf-8")
+        # byte-level BPE from the two files of GPT-2's format
+        vocabulary, merges = origin.files
+        try:
+            model = Library(models.BPE.from_file(str(vocabulary), str(merges)))
+        except Exception as error:  # the library raises nothing narrower
+            raise ConfigurationError(
+                f"tokenizer.path {vocabulary}: not a vocabulary and merges of byte-level BPE ({error})"
+            ) from error
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        model.decoder = decoders.ByteLevel()
+        target.write_text(model.to_str(pretty=True), encoding="utf-8")
     else:
         from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
 
         facts = {**read_json(origin.files[0]), "truncation": None, "padding": None}
         target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _byte_level(vocabulary: Path, merges: Path) -> Library:
-    """Return a byte-level BPE model from the two files of GPT-2's format."""
-    try:
-        model = Library(models.BPE.from_file(str(vocabulary), str(merges)))
-    except Exception as error:  # the library raises nothing narrower
-        raise ConfigurationError(
-            f"tokenizer.path {vocabulary}: not a vocabulary and merges of byte-level BPE ({error})"
-        ) from error
-    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = decoders.ByteLevel()
-    return model
 
 
 def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], list[str]]:
@@ -170,11 +168,8 @@ def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], lis
         pieces = kind.names(model_file, **({"fairseq": True} if origin.fairseq else {}))
     known = set(pieces)
     outside = [name for name in origin.behind if name not in known]
-    ids = (
-        [token for token, name in zip(origin.behind_ids, origin.behind, strict=True) if name not in known]
-        if origin.behind_ids
-        else []
-    )
+    # a folder may not state the ids
+    ids = [token for token, name in zip(origin.behind_ids, origin.behind, strict=False) if name not in known]
     if ids and ids != list(range(len(pieces), len(pieces) + len(ids))):
         raise ConfigurationError(
             f"tokenizer.path {origin.files[0].parent}: expected its {len(ids)} added tokens at the ids from "
@@ -201,16 +196,11 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Sequence[str]) -> list
     before, mark, after = pattern.partition("{}")
     if not mark:
         raise ConfigurationError(f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}")
-    numbers = {
-        name: int(inner)
-        for name in names
-        if name.startswith(before)
-        and name.endswith(after)
-        and (inner := name[len(before) : len(name) - len(after)]).isdecimal()
-    }
-    if not numbers:
+    numbered = re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
+    marks = sorted((int(match[1]), name) for name in names if (match := numbered.fullmatch(name)))
+    if not marks:
         raise ConfigurationError(f"tokenizer.sentinels: the vocabulary has no piece like {pattern!r}")
-    return sorted(numbers, key=numbers.__getitem__)
+    return [name for _, name in marks]
 
 
 def _missing_pieces(

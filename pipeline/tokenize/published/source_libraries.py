@@ -31,14 +31,16 @@ _BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "llama": 
                          "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "mbart": "MBart"}  # fmt: skip
 """Families with a SentencePiece model, by `model_type` of config.json."""
 _NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
-_T5_SENTINELS: Final = 100
+_T5_SENTINELS: Final = [f"<extra_id_{number}>" for number in reversed(range(100))]
 _MBART_CODES: Final = tuple(
     f"{code[:2]}_{code[2:]}"
     for code in re.findall(
-        "....",
-        "arARcsCZdeDEenXXesXXetEEfiFIfrXXguINhiINitITjaXXkkKZkoKRltLTlvLVmyMMneNPnlXXroROruRUsiLKtrTRviVNzhCN",
+        "....", "arARcsCZdeDEenXXesXXetEEfiFIfrXXguINhiINitITjaXXkkKZkoKRltLTlvLVmyMMneNPnlXXroROruRUsiLKtrTRviVNzhCN"
     )
 )
+_APPENDED: Final = {"T5": _T5_SENTINELS, "MT5": _T5_SENTINELS, "XLMRoberta": ["<mask>"],
+                    "MBart": [*_MBART_CODES, "<mask>"]}  # fmt: skip
+"""Pieces that a family appends to its file, if its folder does not list them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,7 @@ def _directory(path: Path) -> Source:
     if models and family == "Albert":
         return Source(kind="sentencepiece_model", files=(models[0],), steps=_albert_steps(config), **facts)
     if models and family in (*_PLAIN, *_FAIRSEQ):
-        facts["behind"] = facts["behind"] or _usual_pieces(family)
+        facts["behind"] = facts["behind"] or _APPENDED.get(family, [])
         return Source(kind="sentencepiece_model", files=(models[0],), fairseq=family in _FAIRSEQ, **facts)
     if words.is_file() and (family in _WORDPIECE or (family == "" and not json_file.is_file())):
         lower = config.get("do_lower_case")
@@ -167,15 +169,6 @@ def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:
         DIGIT_COMMAS: True,
     }
     return tuple(step for step, is_on in steps.items() if is_on)
-
-
-def _usual_pieces(family: str) -> list[str]:
-    """Return the pieces that a family appends to its file, if its folder does not list them."""
-    if family in ("T5", "MT5"):
-        return [f"<extra_id_{number}>" for number in reversed(range(_T5_SENTINELS))]
-    if family in _FAIRSEQ:
-        return [*(_MBART_CODES if family == "MBart" else ()), "<mask>"]
-    return []
 
 
 def _read(path: Path) -> dict[str, Any]:

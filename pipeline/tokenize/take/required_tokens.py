@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
@@ -20,8 +20,7 @@ def users_of(recipe: Recipe) -> list[User]:
 
     Padding is always checked: rows are padded only when they are read, so a missing pad would fail first in training.
     """
-    entries: Sequence[Any] = recipe.config_of("corrupt") if recipe.has("corrupt") else ()
-    users: list[User] = [entry.check_tokens for entry in entries]
+    users: list[User] = [entry.check_tokens for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())]
     if recipe.has("tasks"):
         users.append(recipe.config_of("tasks").check_tokens)
     if recipe.has("group") or recipe.has("tasks"):

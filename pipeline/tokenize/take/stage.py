@@ -106,11 +106,9 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        """Return the pass of a single unit."""
         return [ImportTokenizer("main", 1, self.config.path, _options(to_plain(self.config)), self._add())]
 
     def row(self, counts: TokenizerCounts) -> Row:
-        """Show the file and the number of ids."""
         return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
 
 

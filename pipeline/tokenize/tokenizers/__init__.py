@@ -6,8 +6,10 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     find_tokenizer,
     load_tokenizer,
     save_tokenizer,
+    tokenizer_facts,
     trainable,
     vocabulary_of,
 )
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "trainable", "vocabulary_of"]
+__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_facts",
+           "trainable", "vocabulary_of"]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import heapq
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
@@ -12,10 +12,7 @@ Pair: TypeAlias = tuple[str, str]
 
 def count_words(words: Iterable[str]) -> dict[str, int]:
     """Return how often each word occurs, in order of first appearance."""
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return counts
+    return dict(Counter(words))
 
 
 class _Corpus:
@@ -112,17 +109,13 @@ def _merge(corpus: _Corpus, pair: Pair, merged: str) -> list[Pair]:
         if pair not in pairwise(word):
             continue
         before = corpus.add(number, -1)
-        corpus.words[number] = _replace_pair(word, pair, merged)
+        replaced: list[str] = []
+        at = 0
+        while at < len(word):
+            is_pair = at + 1 < len(word) and (word[at], word[at + 1]) == pair
+            replaced.append(merged if is_pair else word[at])
+            at += 1 + is_pair
+        corpus.words[number] = replaced
         fresh |= corpus.add(number, 1) - before
     corpus.totals[pair] = 0
     return sorted(new for new in fresh if merged in new)
-
-
-def _replace_pair(word: Sequence[str], pair: Pair, merged: str) -> list[str]:
-    result: list[str] = []
-    at = 0
-    while at < len(word):
-        together = at + 1 < len(word) and (word[at], word[at + 1]) == pair
-        result.append(merged if together else word[at])
-        at += 1 + together
-    return result

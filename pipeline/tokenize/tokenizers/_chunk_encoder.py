@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,13 +21,9 @@ _CHUNK_CHARACTERS: Final = 64
 
 
 class ChunkEncoder:
-    """Encodes each chunk once and caches short ones.
+    """Encodes each chunk (a match of `chunks`) once and caches short ones; text between chunks has no tokens.
 
-    Args:
-        chunks: pattern of a chunk; text between matches has no tokens.
-        tokens: the algorithm on one chunk.
-        dtype: type of ids.
-        together: the algorithm on a batch of chunks, for libraries that are faster in batches.
+    `tokens` is the algorithm on one chunk, `together` that on a batch, for libraries that are faster in batches.
     """
 
     def __init__(
@@ -41,18 +38,19 @@ class ChunkEncoder:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
-        return [self._encode_text(text) for text in texts]
-
-    def _encode_text(self, text: str) -> Encoding:
-        if len(self._cache) > _CACHED_CHUNKS:
-            self._cache.clear()
-        cache, chunks = self._cache, self._chunks.findall(text)
-        if self._together:
-            new = [chunk for chunk in set(chunks) if chunk not in cache and len(chunk) <= _CHUNK_CHARACTERS]
-            if new:
-                cache.update(zip(new, map(self._to_bytes, self._together(new)), strict=True))
-        parts = [(cache.get(chunk) or self._encode_chunk(chunk))[0] for chunk in chunks]
-        return Encoding(np.frombuffer(b"".join(parts), dtype=self._dtype), lambda: self._starts(text))
+        encodings, cache = [], self._cache
+        for text in texts:
+            if len(cache) > _CACHED_CHUNKS:
+                cache.clear()
+            chunks = self._chunks.findall(text)
+            if self._together:
+                new = [chunk for chunk in set(chunks) if chunk not in cache and len(chunk) <= _CHUNK_CHARACTERS]
+                if new:
+                    cache.update(zip(new, map(self._to_bytes, self._together(new)), strict=True))
+            parts = [(cache.get(chunk) or self._encode_chunk(chunk))[0] for chunk in chunks]
+            ids = np.frombuffer(b"".join(parts), dtype=self._dtype)
+            encodings.append(Encoding(ids, partial(self._starts, text)))
+        return encodings
 
     def _starts(self, text: str) -> NDArray[np.int64]:
         begins: list[int] = []

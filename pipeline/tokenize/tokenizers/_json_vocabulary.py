@@ -1,7 +1,7 @@
 """Base of the tokenizers with a list of pieces in a JSON file: characters, words, textbook BPE."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -9,12 +9,12 @@ from clozeline.errors import IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, TableTokenizer, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, special_piece_roles
 from clozeline.repair import repair_of
 
 
-class JsonVocabulary:
+class JsonVocabulary(TableTokenizer):
     """A vocabulary in `pieces.json`: number of spare ids, pieces and data of the algorithm."""
 
     NAME: ClassVar[str]
@@ -47,8 +47,7 @@ class JsonVocabulary:
     def write(cls, folder: Path, facts: Mapping[str, Any]) -> Self:
         """Write `pieces.json`."""
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(facts, ensure_ascii=False, indent=0)
-        (folder / cls.FILE).write_text(text + "\n", encoding="utf-8")
+        (folder / cls.FILE).write_text(json.dumps(facts, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
         return cls(facts)
 
     @classmethod
@@ -63,15 +62,4 @@ class JsonVocabulary:
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
         return self._encoder.encode(texts)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids."""
-        return self._table.decode(ids)
-
-    decode_part = decode
-
-    def piece(self, token: int) -> str:
-        """Return the piece."""
-        return self._table.names[token]

@@ -4,8 +4,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +89,8 @@ class PieceTable:
         names: the piece of each id as text.
     """
 
-    def __init__(self, pieces: Sequence[bytes | None], names: Sequence[str]) -> None:
-        self.names = list(names)
+    def __init__(self, pieces: Iterable[bytes | None], names: Sequence[str]) -> None:
+        pieces, self.names = list(pieces), list(names)
         self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
         self.special = np.array([piece is None for piece in pieces])
         # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
@@ -133,16 +133,16 @@ class PieceTable:
         Raises:
             IntegrityError: the pieces of a text have more or fewer bytes than the text.
         """
-        return [self._encoding(*row) for row in zip(range(len(texts)), texts, ids, strict=True)]
-
-    def _encoding(self, row: int, text: str, ids: NDArray[Any]) -> Encoding:
-        actual, expected = int(self.lengths.take(ids).sum()), len(text) if text.isascii() else len(text.encode())
-        if actual != expected:
-            raise IntegrityError(
-                f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand for "
-                f"{actual}; the text begins {text[:60]!r}"
-            )
-        return Encoding(ids, lambda: self._starts(text, ids), lambda: self._ends(text, ids))
+        encodings = []
+        for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
+            actual, expected = int(self.lengths.take(tokens).sum()), len(text if text.isascii() else text.encode())
+            if actual != expected:
+                raise IntegrityError(
+                    f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand "
+                    f"for {actual}; the text begins {text[:60]!r}"
+                )
+            encodings.append(Encoding(tokens, partial(self._starts, text, tokens), partial(self._ends, text, tokens)))
+        return encodings
 
     def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
         widths = self.lengths.take(ids)
@@ -153,6 +153,27 @@ class PieceTable:
     def _ends(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
         ends = np.cumsum(self.lengths.take(ids), dtype=np.int64)
         return ends if text.isascii() else _characters_of(text)[ends - 1] + 1
+
+
+class TableTokenizer:
+    """Base of the tokenizers that decode by their table of pieces."""
+
+    VERSION: ClassVar[int] = 1
+    """raised when the same text gives other ids"""
+    LOSS: ClassVar[str] = ""
+    _table: PieceTable
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids."""
+        return self._table.decode(ids)
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text."""
+        return self._table.decode(ids)
+
+    def piece(self, token: int) -> str:
+        """Return the piece as the model file writes it: `Ġthe`, `▁the`, `##ing`."""
+        return self._table.names[token]
 
 
 def _characters_of(text: str) -> NDArray[np.int64]:

@@ -45,7 +45,13 @@ def to_tokenizers(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
 
     The ids differ only for ties and rare white space; `export_tokenizer` counts the differences.
     """
-    model = tokenizers.Tokenizer(_bpe(facts, pieces) if facts.trainer_spec.model_type == _BPE else _unigram(pieces))
+    if facts.trainer_spec.model_type == _BPE:
+        model = tokenizers.Tokenizer(_bpe(facts, pieces))
+    else:
+        unknown = next((number for number, piece in enumerate(pieces) if piece.type == KINDS.UNKNOWN), None)
+        fallback = any(piece.type == KINDS.BYTE for piece in pieces)
+        scores = [(piece.piece, piece.score) for piece in pieces]
+        model = tokenizers.Tokenizer(models.Unigram(scores, unknown, fallback))
     if steps := _normalizer_steps(facts.normalizer_spec):
         model.normalizer = normalizers.Sequence(steps)
     user_defined = sorted((piece.piece for piece in pieces if piece.type == KINDS.USER_DEFINED), key=len, reverse=True)
@@ -69,12 +75,6 @@ def _normalizer_steps(spec: Any) -> list[Any]:
     if spec.add_dummy_prefix:
         steps.append(normalizers.Prepend(SPACE))
     return [*steps, normalizers.Replace(" ", SPACE)] if spec.escape_whitespaces else steps
-
-
-def _unigram(pieces: Sequence[Any]) -> models.Unigram:
-    unknown = next((number for number, piece in enumerate(pieces) if piece.type == KINDS.UNKNOWN), None)
-    fallback = any(piece.type == KINDS.BYTE for piece in pieces)
-    return models.Unigram([(piece.piece, piece.score) for piece in pieces], unknown, fallback)
 
 
 def _bpe(facts: Any, pieces: Sequence[Any]) -> models.BPE:

@@ -20,20 +20,21 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
     TRAINING_CUT,
     PieceTable,
+    TableTokenizer,
     cut,
     fingerprint,
     special_pieces,
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, decisive_facts, to_tokenizers
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, check_room
 from clozeline.repair import repair_of
 
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
 
-class TrainedSentencepiece:
+class TrainedSentencepiece(TableTokenizer):
     """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters."""
 
     NAME: ClassVar[str]
@@ -41,12 +42,10 @@ class TrainedSentencepiece:
     MODEL: ClassVar[str]
     """its name in the library"""
     FILE: ClassVar[str] = "spiece.model"
-    LOSS: ClassVar[str] = ""
+    SAMPLE_BYTES: ClassVar[int] = 10**9
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(TrainingOptions):
-        """Options of the training."""
-
         character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
         """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded as bytes"""
 
@@ -54,21 +53,14 @@ class TrainedSentencepiece:
         self._model = model
         self._facts = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
         names = [piece.piece for piece in self._facts.pieces]
-        self._table = PieceTable([bytes_of(piece) for piece in self._facts.pieces], names)
+        self._table = PieceTable(map(bytes_of, self._facts.pieces), names)
         self.vocabulary = self._table.vocabulary(fingerprint(decisive_facts(self.NAME, self._facts)))
-        by_name = {name: index for index, name in enumerate(names)}
-        escaped = [by_name[f"<0x{byte:02X}>"] for byte in SPACE.encode()]
+        escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
 
     @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError if `size` has no room for special pieces, bytes, the newline and one piece."""
-        reserved = len(special_pieces(options.reserved))
-        if options.size < reserved + 258:
-            raise ConfigurationError(
-                f"{cls.NAME}: size {options.size} is too small: {reserved} reserved pieces, 256 bytes, the newline "
-                f"and a piece need {reserved + 258}"
-            )
+        check_room(cls.NAME, options, 258, "256 bytes, the newline and a piece")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
@@ -82,7 +74,15 @@ class TrainedSentencepiece:
         try:
             proto = _train(sample, cls.MODEL, options, options.size)
         except RuntimeError as error:
-            proto = _train(sample, cls.MODEL, options, _possible_size(cls.NAME, error, options))
+            # the trainer's message has the largest vocabulary that the sample supports
+            if too_small := _TOO_SMALL.search(str(error)):
+                raise ConfigurationError(
+                    f"{cls.NAME}: size {options.size} is too small for this text: its characters need {too_small[1]}; "
+                    f"give that size or more, or a character_coverage below {options.character_coverage}"
+                ) from error
+            if not (too_large := _TOO_LARGE.search(str(error))):
+                raise ConfigurationError(f"{cls.NAME}: the sample cannot be trained on: {error}") from error
+            proto = _train(sample, cls.MODEL, options, int(too_large[1]))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_bytes(proto)
         return cls(sentencepiece.SentencePieceProcessor(model_proto=proto))
@@ -99,7 +99,6 @@ class TrainedSentencepiece:
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
         slices = [list(_slices(text)) for text in texts]
         flat = [piece for row in slices for piece in row if piece != SPACE]
         pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
@@ -109,18 +108,7 @@ class TrainedSentencepiece:
             rows.append(np.concatenate(parts).astype(self.vocabulary.id_dtype))
         return self._table.encodings(texts, rows)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids."""
-        return self._table.decode(ids)
-
-    decode_part = decode
-
-    def piece(self, token: int) -> str:
-        """Return the piece as SentencePiece writes it (`▁the` for " the")."""
-        return self._table.names[token]
-
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
         return to_tokenizers(self._facts, self._facts.pieces)
 
 
@@ -130,18 +118,6 @@ def _slices(text: str) -> Iterator[str]:
         if number:
             yield SPACE
         yield from cut(part, ENCODING_CUT)
-
-
-def _possible_size(name: str, error: RuntimeError, options: Any) -> int:
-    """Parse the largest vocabulary that the sample supports from the trainer's message."""
-    if too_large := _TOO_LARGE.search(str(error)):
-        return int(too_large[1])
-    if too_small := _TOO_SMALL.search(str(error)):
-        raise ConfigurationError(
-            f"{name}: size {options.size} is too small for this text: its characters need {too_small[1]}; "
-            f"give that size or more, or a character_coverage below {options.character_coverage}"
-        ) from error
-    raise ConfigurationError(f"{name}: the sample cannot be trained on: {error}") from error
 
 
 def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:

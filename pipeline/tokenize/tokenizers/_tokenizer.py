@@ -152,6 +152,17 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
+def tokenizer_facts(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return what manifests record of the tokenizer in a folder."""
+    return {
+        "name": (folder / NAME_FILE).read_text(encoding="utf-8").strip(),
+        "fingerprint": vocabulary.fingerprint,
+        "vocab_size": vocabulary.size,
+        "special_ids": vocabulary.specials,
+        "sentinels": list(vocabulary.sentinels),
+    }
+
+
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """Return the folder of the tokenizer of a shard set.
 

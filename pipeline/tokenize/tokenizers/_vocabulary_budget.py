@@ -31,12 +31,12 @@ class FrequencyOptions(TrainingOptions):
     """minimum count of a pair (of a word for the tokenizer word) to become a piece, >= 1"""
 
 
-def check_room(name: str, options: Any, more: int = 1) -> None:
-    """Raise ConfigurationError if `size` has no room for `more` pieces in addition to the special ones."""
+def check_room(name: str, options: Any, more: int = 1, what: str = "") -> None:
+    """Raise ConfigurationError if `size` has no room for `more` pieces (`what`) in addition to the special ones."""
     reserved = len(special_pieces(options.reserved))
     if options.size < reserved + more:
         raise ConfigurationError(
-            f"{name}: size {options.size} is too small: {reserved} reserved pieces and {more} more need "
+            f"{name}: size {options.size} is too small: {reserved} reserved pieces and {what or f'{more} more'} need "
             f"{reserved + more}"
         )
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import TableTokenizer, training_texts
 
 
-class ByteMerges:
+class ByteMerges(TableTokenizer):
     """Words and their pieces in a byte-level BPE of the `tokenizers` library, to learn further merges from."""
 
     _model: Tokenizer

@@ -22,12 +22,6 @@ def word_encoder(
     BERT's normalizer changes each character with its accents separately, and its words end at white space; an added
     token in text could contain a space.
 
-    Args:
-        library: the model in `tokenizers`.
-        facts: content of the file.
-        bare: pieces that never occur in text.
-        dtype: type of ids.
-
     Example: "the cat, the mat" has the chunks `the` `cat,` `mat`, and `the` is encoded once.
     """
     steps = [(facts[name] or {}).get("type") for name in ("model", "pre_tokenizer", "normalizer")]

@@ -35,7 +35,6 @@ class Bpe(JsonVocabulary):
         `low` `er_`.
     """
 
-    VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10**8
     NAME: ClassVar[str] = "bpe"
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
@@ -53,7 +52,6 @@ class Bpe(JsonVocabulary):
 
     @staticmethod
     def text_of(piece: str) -> str:
-        """Return the text of a piece; the end of a word becomes a space."""
         return piece.replace(_END, " ")
 
     @classmethod
@@ -76,7 +74,6 @@ class Bpe(JsonVocabulary):
         return encoding.ids, [min(start, len(chunk) - 1) for start, _ in encoding.offsets]
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, self._merges, unk_token=self._table.names[self._unknown]))
         ends = normalizers.Replace(tokenizers.Regex(r"(?<=\S)(?!\S)"), _END)

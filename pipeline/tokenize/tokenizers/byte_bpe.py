@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
@@ -24,7 +23,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import library_encoder, rank_encoder
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, check_room
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
 from clozeline.repair import repair_of
 
@@ -48,10 +47,8 @@ class ByteBpe(ByteMerges):
         "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`, never the special.
     """
 
-    VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
     FILE: ClassVar[str] = "tokenizer.json"
-    LOSS: ClassVar[str] = ""
 
     Options: TypeAlias = FrequencyOptions
 
@@ -75,13 +72,7 @@ class ByteBpe(ByteMerges):
 
     @classmethod
     def check_size(cls, options: Options) -> None:
-        """Raise ConfigurationError if `size` has no room for the special pieces and the 256 bytes."""
-        reserved = len(special_pieces(options.reserved))
-        if options.size < reserved + 256:
-            raise ConfigurationError(
-                f"byte_bpe: size {options.size} is too small: {reserved} reserved pieces and 256 bytes need "
-                f"{reserved + 256}"
-            )
+        check_room("byte_bpe", options, 256, "256 bytes")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
@@ -113,20 +104,14 @@ class ByteBpe(ByteMerges):
             raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
-        return self._table.encodings(texts, [self._ids(text) for text in texts])
-
-    def _ids(self, text: str) -> NDArray[Any]:
-        parts = [text]
-        if _has_long_word(text):
-            parts = [part for word in _WORD.findall(text) for part in cut(word, ENCODING_CUT)]
-        return np.concatenate([self._encode(part) for part in parts]).astype(self.vocabulary.id_dtype)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids."""
-        return self._table.decode(ids)
-
-    decode_part = decode
+        rows, half = [], ENCODING_CUT // 2
+        for text in texts:
+            parts = [text]
+            # a word may exceed `ENCODING_CUT` if half of it contains no whitespace boundary
+            if any(not _BORDER.search(text, at, at + half) for at in range(0, len(text) - half + 1, half)):
+                parts = [part for word in _WORD.findall(text) for part in cut(word, ENCODING_CUT)]
+            rows.append(np.concatenate([self._encode(part) for part in parts]).astype(self.vocabulary.id_dtype))
+        return self._table.encodings(texts, rows)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
         """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay."""
@@ -135,19 +120,9 @@ class ByteBpe(ByteMerges):
         (folder / self.FILE).write_text(Tokenizer.from_str(json.dumps(facts)).to_str(pretty=True), encoding="utf-8")
         return self.load(folder)
 
-    def piece(self, token: int) -> str:
-        """Return the piece in the byte alphabet (`Ġthe` for " the")."""
-        return self._table.names[token]
-
     def to_tokenizers(self) -> Tokenizer:
         """Convert the model to the `tokenizers` library; the export marks the special pieces."""
         facts = json.loads(self._model.to_str())
         model = Tokenizer.from_str(json.dumps({**facts, "added_tokens": []}))
         model.encode_special_tokens = False
         return model
-
-
-def _has_long_word(text: str) -> bool:
-    """Return whether a word may exceed `ENCODING_CUT`: half of it contains no whitespace boundary."""
-    half = ENCODING_CUT // 2
-    return any(not _BORDER.search(text, at, at + half) for at in range(0, len(text) - half + 1, half))

@@ -32,16 +32,12 @@ class Character(JsonVocabulary):
         "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no 中.
     """
 
-    VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10**9
     NAME: ClassVar[str] = "character"
-    LOSS: ClassVar[str] = ""
     FEWEST: ClassVar[int] = 257
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(TrainingOptions):
-        """Options of the training."""
-
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
         """number of ids, including specials and bytes; a small text may have fewer characters"""
 
@@ -77,7 +73,6 @@ class Character(JsonVocabulary):
         return ids, starts
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.BPE(ids, [], byte_fallback=True))
         model.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])

@@ -14,7 +14,5 @@ class SentencepieceBpe(TrainedSentencepiece):
         "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<` `mask` `>`.
     """
 
-    VERSION: ClassVar[int] = 1
-    SAMPLE_BYTES: ClassVar[int] = 10**9
     NAME: ClassVar[str] = "sentencepiece_bpe"
     MODEL: ClassVar[str] = "bpe"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import sentencepiece
@@ -15,7 +16,7 @@ from tokenizers import normalizers
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, TableTokenizer
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, prepare, sources
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, decisive_facts, to_tokenizers
@@ -25,7 +26,7 @@ _NEVER: Final = 1000.0
 _FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
 
 
-class SentencepieceModel:
+class SentencepieceModel(TableTokenizer):
     """A `.model` file with the ids and the preprocessing of its publisher.
 
     The model's normalization may lose white space and rare characters; characters without a piece become the unknown
@@ -35,20 +36,16 @@ class SentencepieceModel:
         Llama's model splits "the mask" into `▁the` `▁mask`, and "</s>" into `</` `s` `>`.
     """
 
-    VERSION: ClassVar[int] = 1
     FILE: ClassVar[str] = "spiece.model"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
     def __init__(self, proto: bytes, facts: Published) -> None:
         self._facts = sentencepiece_model_pb2.ModelProto.FromString(proto)
-        self._spec = self._facts.normalizer_spec
-        decisive = decisive_facts("sentencepiece_model", self._facts)
         self._pieces, self._order = _layout(self._facts, facts)
         self._pieces_of = np.zeros(len(self._pieces), dtype=np.int64)
         self._pieces_of[self._order] = np.arange(len(self._order))
-        names = [piece.piece for piece in self._pieces]
-        self._table = PieceTable([bytes_of(piece) for piece in self._pieces], names)
-        self.vocabulary = facts.vocabulary(self._table, decisive)
+        self._table = PieceTable(map(bytes_of, self._pieces), [piece.piece for piece in self._pieces])
+        self.vocabulary = facts.vocabulary(self._table, decisive_facts("sentencepiece_model", self._facts))
         # a piece with a role must never occur in text: turn user-defined pieces into control pieces
         for piece, token in zip(self._facts.pieces, self._order.tolist(), strict=True):
             if piece.type == KINDS.USER_DEFINED and self.vocabulary.special[token]:
@@ -56,7 +53,15 @@ class SentencepieceModel:
         self._model = sentencepiece.SentencePieceProcessor(model_proto=self._facts.SerializeToString())
         self._widths = np.array([_characters(piece) for piece in self._facts.pieces], dtype=np.int64)
         self._steps = facts.steps
-        self._cuts = self._split_commas() if DIGIT_COMMAS in facts.steps else {}
+        # the parts of each piece that `digit_commas` splits, and the width of each part
+        self._cuts: dict[int, tuple[list[int], list[int]]] = {}
+        for token, piece in enumerate(self._facts.pieces if DIGIT_COMMAS in facts.steps else ()):
+            if _is_cut(piece):
+                parts = self._model.encode(piece.piece[:-1].replace(SPACE, ""), return_type=str)
+                if not piece.piece.startswith(SPACE):  # the model prepends a space, which the piece does not have
+                    parts = [part for part in (parts[0].removeprefix(SPACE), *parts[1:]) if part]
+                parts.append(",")
+                self._cuts[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
 
     @staticmethod
     def names(path: Path, *, fairseq: bool = False) -> list[str]:
@@ -75,19 +80,18 @@ class SentencepieceModel:
 
     @classmethod
     def load(cls, folder: Path) -> SentencepieceModel:
-        """Read `spiece.model` and `published.json`."""
         return cls(_read(folder / cls.FILE).SerializeToString(), Published.load(folder))
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
         prepared = [prepare(text, self._steps) for text in texts] if self._steps else list(texts)
         rows = self._model.encode(prepared, return_type="numpy", num_threads=1)
-        return [self._encoding(*row) for row in zip(texts, prepared, rows, strict=True)]
-
-    def _encoding(self, text: str, prepared: str, row: NDArray[np.int32]) -> Encoding:
-        pieces, _ = self._cut(row, self._widths[row]) if self._cuts else (row, None)
-        ids = self._order.take(pieces).astype(self.vocabulary.id_dtype)
-        return Encoding(ids, lambda: self._bounds(text, prepared, row)[0], lambda: self._bounds(text, prepared, row)[1])
+        encodings = []
+        for text, plain, row in zip(texts, prepared, rows, strict=True):
+            pieces, _ = self._cut(row, self._widths[row]) if self._cuts else (row, None)
+            ids = self._order.take(pieces).astype(self.vocabulary.id_dtype)
+            sides = (partial(self._bounds, text, plain, row, side) for side in (0, 1))
+            encodings.append(Encoding(ids, *sides))
+        return encodings
 
     def _cut(self, row: NDArray[np.int32], widths: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the pieces and their widths after the step `digit_commas`."""
@@ -100,21 +104,8 @@ class SentencepieceModel:
             parts[2 * number + 1], sizes[2 * number + 1] = self._cuts[token]
         return np.concatenate(parts), np.concatenate(sizes)
 
-    def _split_commas(self) -> dict[int, tuple[list[int], list[int]]]:
-        """Return the parts of each piece that ends in a digit and a comma, and the width of each part."""
-        splits = {}
-        for token, piece in enumerate(self._facts.pieces):
-            text = piece.piece
-            if _is_cut(piece):
-                parts = self._model.encode(text[:-1].replace(SPACE, ""), return_type=str)
-                if not text.startswith(SPACE):  # the model prepends a space, which the piece does not have
-                    parts = [part for part in (parts[0].removeprefix(SPACE), *parts[1:]) if part]
-                parts.append(",")
-                splits[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
-        return splits
-
-    def _bounds(self, text: str, prepared: str, row: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first character of each token [T], and the one after its last [T].
+    def _bounds(self, text: str, prepared: str, row: NDArray[np.int32], side: Literal[0, 1]) -> NDArray[np.int64]:
+        """Return the first character of each token [T] (side 0), or the one after its last (side 1).
 
         The pieces concatenate to the normalized text, whose characters the library maps to those of the text.
         """
@@ -136,7 +127,7 @@ class SentencepieceModel:
         origins = np.asarray(offsets, dtype=np.int64)
         if self._steps and len(ends):
             origins = sources(text, self._steps)[origins[: ends[-1]]]
-        return origins[ends - np.maximum(widths, 1)], origins[ends - 1] + 1
+        return origins[ends - 1] + 1 if side else origins[ends - np.maximum(widths, 1)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode with `sentencepiece` up to the first special id; the rest as pieces."""
@@ -146,17 +137,14 @@ class SentencepieceModel:
         text: str = self._model.decode(self._pieces_of[tokens[:end]].tolist()) if end else ""
         return text + self._table.decode(tokens[end:])
 
-    def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text."""
-        return self._table.decode(ids)
-
-    def piece(self, token: int) -> str:
-        """Return the piece as SentencePiece writes it (`▁the` for " the")."""
-        return self._table.names[token]
-
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
-        pieces = [_penalize(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
+        # to approximate `digit_commas`, a piece that it splits gets a score with which it is never chosen
+        pieces = [
+            KINDS(piece=piece.piece, score=piece.score - _NEVER, type=piece.type)
+            if self._cuts and _is_cut(piece)
+            else piece
+            for piece in self._pieces
+        ]
         model = to_tokenizers(self._facts, pieces)
         if self._steps:
             model.normalizer = normalizers.Sequence([*normalizers_of(self._steps), model.normalizer])
@@ -206,8 +194,3 @@ def _characters(piece: Any) -> int:
 def _is_cut(piece: Any) -> bool:
     """Return whether the step `digit_commas` splits a piece."""
     return bool(piece.type == KINDS.NORMAL and piece.piece.endswith(",") and piece.piece[-2:-1].isdigit())
-
-
-def _penalize(piece: Any) -> Any:
-    """Return a piece that is never chosen, to approximate `digit_commas`."""
-    return KINDS(piece=piece.piece, score=piece.score - _NEVER, type=piece.type)

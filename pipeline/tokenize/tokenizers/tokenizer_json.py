@@ -34,7 +34,6 @@ class TokenizerJson(ByteMerges):
         GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary pieces.
     """
 
-    VERSION: ClassVar[int] = 1
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
@@ -56,12 +55,10 @@ class TokenizerJson(ByteMerges):
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerJson:
-        """Read `tokenizer.json` and `published.json`."""
         path = folder / cls.FILE
         return cls(read_json(path), Published.load(folder), str(path))
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
         dtype = self.vocabulary.id_dtype
         if self._word_encoder:
             return self._word_encoder.encode(texts)
@@ -82,10 +79,6 @@ class TokenizerJson(ByteMerges):
         text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
         return text + self._table.decode(tokens[end:])
 
-    def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text."""
-        return self._table.decode(ids)
-
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
         """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
 
@@ -104,12 +97,7 @@ class TokenizerJson(ByteMerges):
         self._published.save(folder)
         return self.load(folder)
 
-    def piece(self, token: int) -> str:
-        """Return the piece as the file writes it."""
-        return self._table.names[token]
-
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Return the file's own model."""
         return _read_text(json.dumps(self._facts), self.FILE)
 
 

@@ -18,14 +18,10 @@ class Unigram(TrainedSentencepiece):
         "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<` `mask` `>`.
     """
 
-    VERSION: ClassVar[int] = 1
-    SAMPLE_BYTES: ClassVar[int] = 10**9
     NAME: ClassVar[str] = "unigram"
     MODEL: ClassVar[str] = "unigram"
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(TrainedSentencepiece.Options):
-        """Options of the training."""
-
         num_threads: Annotated[int, Field(ge=1, le=128)] = 4
         """threads of the trainer, 1 to 128; changing it may change the pieces"""

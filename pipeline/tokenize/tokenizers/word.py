@@ -26,7 +26,6 @@ class Word(JsonVocabulary):
         "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty".
     """
 
-    VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10**9
     NAME: ClassVar[str] = "word"
     LOSS: ClassVar[str] = "words that the training text does not have often enough"
@@ -49,7 +48,6 @@ class Word(JsonVocabulary):
         return cls.write(folder, {"reserved": options.reserved, "pieces": words})
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
         ids = {name: token for token, name in enumerate(self._table.names)}
         model = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=self._table.names[self._unknown]))
         model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(_WORD.pattern), "isolated")

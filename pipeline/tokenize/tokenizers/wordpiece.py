@@ -18,7 +18,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, TableTokenizer, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
@@ -36,7 +36,7 @@ _HAN: Final = re.compile(
 _MARK: Final = "##"
 
 
-class WordPiece:
+class WordPiece(TableTokenizer):
     """WordPiece with the ids of BERT's published code for its `vocab.txt`; training merges pairs as `bpe` does.
 
     Control characters are removed; Chinese characters and punctuation marks are separate words; `lower_case` strips
@@ -47,15 +47,12 @@ class WordPiece:
         "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never the special.
     """
 
-    VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10**8
     FILE: ClassVar[str] = "vocab.txt"
     LOSS: ClassVar[str] = "white space, control characters, words that its letters cannot spell, and what it lowers"
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(FrequencyOptions):
-        """Options of the training."""
-
         lower_case: bool = False
         """lower-case the text and strip accents"""
 
@@ -91,7 +88,6 @@ class WordPiece:
 
     @classmethod
     def load(cls, folder: Path) -> WordPiece:
-        """Read `vocab.txt` and `published.json`."""
         try:
             return cls(cls.names(folder / cls.FILE), Published.load(folder))
         except ConfigurationError as error:
@@ -101,7 +97,6 @@ class WordPiece:
 
     @classmethod
     def check_size(cls, options: Options) -> None:
-        """Raise ConfigurationError if `size` has no room for a piece in addition to the special ones."""
         check_room("wordpiece", options)
 
     @classmethod
@@ -117,14 +112,7 @@ class WordPiece:
         known = set(alphabet)
         spelled = {word: count for word, count in counts.items() if known.issuperset(_letters(word))}
         room = options.size - len(reserved) - len(alphabet)
-        merges = learn_merges(
-            spelled,
-            _letters,
-            room,
-            join=_join,
-            lengths=_length,
-            min_frequency=options.min_frequency,
-        )
+        merges = learn_merges(spelled, _letters, room, join=_join, lengths=_length, min_frequency=options.min_frequency)
         names = list(dict.fromkeys([*reserved, *alphabet, *(_join(*pair) for pair in merges)]))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
@@ -133,7 +121,6 @@ class WordPiece:
         return cls(names, facts)
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text."""
         return self._encoder.encode(texts)
 
     def _together(self, chunks: Sequence[str]) -> list[Tokens]:
@@ -167,12 +154,7 @@ class WordPiece:
         return pieces or [(self._unknown, 0)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the words separated by spaces."""
         return self._table.decode(ids).removeprefix(" ")
-
-    def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the words with a space before each."""
-        return self._table.decode(ids)
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts, lower-cased like the text; no piece crosses their boundaries."""
@@ -206,12 +188,7 @@ class WordPiece:
         self._facts.save(folder)
         return self.load(folder)
 
-    def piece(self, token: int) -> str:
-        """Return the piece as the vocabulary writes it (`##ing` within a word)."""
-        return self._table.names[token]
-
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens."""
         return _library_model(self._pieces, self._table.names[self._unknown], lower_case=self._facts.lower_case)
 
 

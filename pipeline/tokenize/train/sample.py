@@ -94,9 +94,12 @@ def choose_sample(
         alpha: exponent of `mean_copies`.
     """
     available: Counter[str] = Counter()
-    for part in parts:
-        for language, size in _sizes(part, heldout, seed):
-            available[language] += size
+    for batch in (batch for part in parts for batch in read_batches(part, _COLUMNS)):
+        sizes = pc.binary_length(batch.column("text")).to_pylist()
+        others = pc.fill_null(pc.binary_length(batch.column("target_text")), 0).to_pylist()
+        uids = batch.column("uid").to_pylist()
+        for uid, language, size, other in zip(uids, _languages(batch), sizes, others, strict=True):
+            available[language] += 0 if is_heldout(uid, heldout, seed) else size + other
     copies = mean_copies(+available, budget, alpha)
     expected = sum(int(available[language] * mean) for language, mean in copies.items())
     count = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
@@ -112,16 +115,6 @@ def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
     """Make a temporary folder for the sample."""
     parent.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="sample-", dir=parent)
-
-
-def _sizes(part: Part, heldout: float, seed: int) -> Iterator[tuple[str, int]]:
-    for batch in read_batches(part, _COLUMNS):
-        sizes = pc.binary_length(batch.column("text")).to_pylist()
-        others = pc.fill_null(pc.binary_length(batch.column("target_text")), 0).to_pylist()
-        uids = batch.column("uid").to_pylist()
-        for uid, language, size, other in zip(uids, _languages(batch), sizes, others, strict=True):
-            if not is_heldout(uid, heldout, seed):
-                yield language, size + other
 
 
 def _languages(batch: Any) -> list[str]:

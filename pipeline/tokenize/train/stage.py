@@ -97,7 +97,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Return the sum of the versions of the algorithm and of the sample."""
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
@@ -107,7 +106,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
-        """Return the pass of a single unit."""
         chosen = self.config.algorithm()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)

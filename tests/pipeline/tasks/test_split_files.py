@@ -16,8 +16,8 @@ def files(*names: str, source: str = "default") -> list[SourceFile]:
 
 
 def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
-    result = split_files(found)
-    return {split: file.path.name for split, file in result.splits.items()}, [one.path.name for one in result.others]
+    splits, others = split_files(found)
+    return {split: file.path.name for split, file in splits.items()}, [one.path.name for one in others]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ EVERY_WORD: Final = tuple(
 def texts_for(objective: Objective) -> tuple[Text, ...]:
     """Return texts that an objective can corrupt."""
     by_grouping = {"sentence_pair": (_RAIN, _APPLES), "parallel": (_WHALES,)}
-    plain = (_PUPPIES,) if objective.min_sentences == 1 else (_WORK,)
+    plain = (_PUPPIES,) if objective.minimum.sentences == 1 else (_WORK,)
     return by_grouping.get(objective.grouping.name, plain)
 
 

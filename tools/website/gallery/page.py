@@ -51,7 +51,7 @@ def _overview_table(names: list[str]) -> str:
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         rows.append(
             f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
-            f"{spec.name}{separator} | {objective.min_tokens}, {objective.min_sentences} | "
+            f"{spec.name}{separator} | {objective.minimum.tokens}, {objective.minimum.sentences} | "
             f"{'yes' if objective.invertible else 'no'} |"
         )
     return "\n".join(rows)

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline import registry
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, _documents
+from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, token_documents
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.published.source_libraries import find_source
@@ -68,7 +68,7 @@ def test_the_published_files_are_of_every_algorithm_that_cannot_be_trained(tmp_p
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
 def test_hostile_texts_are_accounted_for_corrupted_and_given_back(tokenizer: Tokenizer, name: str) -> None:
     objective = wide(name, tokenizer.vocabulary)
-    documents = _documents(TokenizerPieces(tokenizer), TEXTS)
+    documents = token_documents(TokenizerPieces(tokenizer), TEXTS)
     grouping = build_grouping(objective.grouping, tokenizer.vocabulary)
     grouped = grouping.group(documents, objective.minimum, Context(objective.grouping.label, source_groups=("books",)))
     texts = [documents.columns["token_ids"]] + [documents.columns["target_ids"]] * ("target_tokens" in grouped.counts)

@@ -15,9 +15,8 @@ from clozeline.pipeline.corrupt.objectives._masked_pairs import (
     MaskedPair,
     MaskedPairOptions,
     Pairs,
-    maskable_lengths,
 )
-from clozeline.pipeline.corrupt.objectives._masked_rows import choose_tokens
+from clozeline.pipeline.corrupt.objectives._masked_rows import choose_tokens, maskable_lengths
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.rows import Feature, Ragged, SampleBatch
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked
@@ -80,7 +79,7 @@ def test_labels_chosen_without_looking_at_the_tokens_are_those_chosen_by_looking
     starts = (np.cumsum(lengths.reshape(-1)) - lengths.reshape(-1)).reshape(-1, 2)
     keys = np.arange(1, 1 + len(sizes), dtype=np.uint64) * np.uint64(2 * seed + 1)
     pairs = Pairs((pool,), starts, lengths, {})
-    rows = objective._join_pairs(pairs)
+    rows = objective.join_pairs(pairs)
     short, looking = objective.select(keys, rows, pairs), choose_tokens(keys, rows, objective.special, objective.budget)
     assert short.values.tolist() == looking.values.tolist()
     assert short.offsets.tolist() == looking.offsets.tolist()
@@ -107,6 +106,6 @@ def test_a_row_whose_frame_is_elsewhere_is_no_pair() -> None:
     for place in (0, int(example["segment_starts"][1]) - 1, len(row) - 1):
         broken = row.copy()
         broken[place] = 999
-        with pytest.raises(ValueError, match=r"'halves': no pair of segments with the second at 12, but \[.*999"):
+        with pytest.raises(ValueError, match=r"^no pair of segments with the second at 12, but \[.*999"):
             objective.segments_of(broken, example)
     assert SEP in row

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[4]
-OBJECTIVES, GROUPINGS = "tests/pipeline/objectives/test_", "tests/pipeline/groupings/test_"
+OBJECTIVES, GROUPINGS = "tests/pipeline/corrupt/objectives/test_", "tests/pipeline/group/groupings/test_"
 COLLATE, KERNELS = "tests/train/data/stream/test_collate.py", "tests/pipeline/kernels/test_sampling.py"
 RATES = "tests/pipeline/kernels/test_rates.py"
 PAIRS, WORDS = GROUPINGS + "sentence_pair.py", OBJECTIVES + "whole_word_masking.py"
@@ -25,7 +25,7 @@ FAILED = 1
 
 # One line of an objective: file and test bear its name.
 OF_OBJECTIVES = [
-    ("causal_lm", "add_special_tokens(ids, self._head, self._tail)", "add_special_tokens(ids, self._tail, self._tail)"),
+    ("causal_lm", "if framed else ids", "if not framed else ids"),
     ("composition", "in reversed(self.steps)", "in self.steps"),
     ("corrective_lm", "(omitted + 1).astype", "omitted.astype"),
     ("denoising_autoencoding", "count_at_rate(ids.lengths, self._rate)", "count_at_rate(ids.lengths, self._rate // 2)"),
@@ -42,8 +42,7 @@ OF_OBJECTIVES = [
     ("replaced_token_detection", "counts[self.vocabulary.replaceable]", "counts[: len(self.vocabulary.replaceable)]"),
     ("sentence_comparison", "first + 2 < starts", "first + 1 < starts"),
     ("sentence_order_prediction", "lengths[swapped, ::-1]", "lengths[swapped]"),
-    ("sentence_reordering", "np.maximum(2, count_at_rate(sentences, self._rate))",
-     "count_at_rate(sentences, self._rate)"),
+    ("sentence_reordering", "(rows_of(lists) << 17)", "0 * rows_of(lists)"),
     ("span_boundary", "(first, positions.offsets)", '(first, positions.offsets, "right")'),
     ("span_corruption", "self._sentinels[marks]", "self._sentinels[marks - 1]"),
     ("span_corruption", "else kept + 1", "else kept"),
@@ -73,6 +72,8 @@ OF_KERNELS = [
     ("pipeline/corrupt/objectives/_denoising.py",
      "row = int(np.searchsorted(ids.offsets, position, side=\"right\")) - 1",
      "row = int(np.searchsorted(ids.offsets, position)) - 1", OBJECTIVES + "denoising.py"),
+    ("pipeline/corrupt/objectives/_denoising.py", "np.maximum(2, count_at_rate(lengths, rate))",
+     "count_at_rate(lengths, rate)", OBJECTIVES + "sentence_reordering.py"),
     ("pipeline/kernels/whole_words.py", "words.lengths[word] <= np", "words.lengths[word] < np", WORDS),
     ("pipeline/kernels/span_lengths.py", "np.minimum(drawn, total - before)[used]", "drawn[used]", INFILLING),
     ("pipeline/kernels/distributions.py", "int(total * 2**32)", "int(total * 2**31)", INFILLING),
@@ -80,7 +81,7 @@ OF_KERNELS = [
     ("pipeline/group/groupings/document.py", "long = limit < end", "long = limit <= end", GROUPINGS + "document.py"),
     ("pipeline/group/groupings/sentence_pair.py", "other & (usable > 0)", "(usable > 0)", PAIRS),
     ("pipeline/group/groupings/parallel.py", "half = lengths // 2", "half = lengths", GROUPINGS + "parallel.py"),
-    ("model/layers/masks.py", "earlier = places <= places", "earlier = places < places", COLLATE),
+    ("model/layers/masks.py", "earlier = positions <= positions", "earlier = positions < positions", COLLATE),
     ("model/layers/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
     ("train/data/stream/labels.py", "starts[inside] - 1]", "starts[inside]]", COLLATE),
     ("train/data/stream/labels.py", "columns >= first[:, None]", "columns > first[:, None]", COLLATE),

@@ -128,7 +128,7 @@ def test_a_cut_inside_a_sentence_is_an_error() -> None:
 def test_grouping() -> None:
     objective = build_objective("next_sentence_prediction", WORDS)
     assert objective.grouping.label == "sentence_pair-509-none-partner=True-short_rate=0.1"
-    assert (objective.min_tokens, objective.min_sentences) == (2, 2)
+    assert (objective.minimum.tokens, objective.minimum.sentences) == (2, 2)
     assert max(WORDS.specials.values()) < FIRST_CONTENT
 
 

@@ -111,8 +111,8 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
     assert_undone(objective, rows, examples, skips)
     for sample, skip in zip(rows, skips, strict=True):
-        long_enough = len(sample["ids"]) >= max(1, objective.min_tokens)
-        if long_enough and len(sample["sentence_starts"]) >= objective.min_sentences:
+        long_enough = len(sample["ids"]) >= max(1, objective.minimum.tokens)
+        if long_enough and len(sample["sentence_starts"]) >= objective.minimum.sentences:
             assert skip == Skip.NONE
         else:
             assert Skip(skip).reason in REASONS
@@ -264,9 +264,9 @@ def test_reasons_of_short_rows(name: str) -> None:
     rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert Skip(skips[0]) == Skip.EMPTY
-    if objective.min_tokens > 1:
+    if objective.minimum.tokens > 1:
         assert Skip(skips[1]) == Skip.TOO_SHORT
-    if objective.min_sentences > 1:
+    if objective.minimum.sentences > 1:
         assert Skip(skips[2]) == Skip.ONE_SENTENCE
     assert Skip(skips[3]) in (Skip.TOO_LONG, Skip.ONE_SENTENCE)
 

@@ -85,7 +85,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"mode": "Z"}, "mode"),
     ],
     "replaced_token_detection": [({"replacement": "uniform", "mask_share": 0.85}, "generator")],
-    "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 moves no sentence")],
+    "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 changes nothing")],
     "span_boundary": [({"geometric_p": 0}, "geometric_p 0"), ({"max_span_length": 0}, "greater than or equal to 1")],
     "span_corruption": [
         ({"noise_density": 0.0}, "above 0 and below 1"),
@@ -100,7 +100,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
     ],
     "text_infilling": [
         ({"cross_documents": False}, "concerns packed rows"),
-        ({"noise_density": 0.0}, "noise_density 0 takes nothing away"),
+        ({"noise_density": 0.0}, "noise_density 0 changes nothing"),
         ({"poisson_lambda": 3.0001}, "three decimals"),
     ],
     "text_to_text": [
@@ -114,7 +114,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"tasks": [{}], "temperature": 0.5}, "temperature"),
     ],
     "token_reordering": [
-        ({"noise_density": 0}, "moves no token"),
+        ({"noise_density": 0}, "noise_density 0 changes nothing"),
         ({"noise_density": 0.5, "max_shuffle_distance": 3}, "expected noise_density 1.0, got 0.5"),
         ({"max_shuffle_distance": 65_100}, "exceed 65535"),
         ({"max_shuffle_distance": -1}, "max_shuffle_distance"),

@@ -44,7 +44,7 @@ def test_pairs_of_neighbours_are_equally_likely() -> None:
 
 def test_the_same_text_twice() -> None:
     objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
-    assert (objective.content_length, objective.min_sentences) == (62, 1)
+    assert (objective.content_length, objective.minimum.sentences) == (62, 1)
     for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
         assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow, build_grouping, filter_by_minimum, row_offsets
+from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow, build_grouping
 from tests.pipeline.group.groupings.grouped_rows import WORDS
 
 
@@ -39,7 +39,7 @@ def test_wrong_parts(parts: Any, message: str) -> None:
 )
 def test_a_row_is_dropped_for_one_reason_too_short_first(rows: list[tuple[int, int, int]], minimum: MinimumRow) -> None:
     lengths, content, sentences = (np.array([row[i] for row in rows], np.int64) for i in range(3))
-    kept, dropped = filter_by_minimum(lengths, content, sentences, minimum)
+    kept, dropped = minimum.filter(lengths, content, sentences)
     wanted: Counter[str] = Counter()
     for row, (length, tokens, starts) in enumerate(rows):
         reason = "too_short" if length < minimum.tokens else "one_sentence" if starts < minimum.sentences else None
@@ -47,11 +47,6 @@ def test_a_row_is_dropped_for_one_reason_too_short_first(rows: list[tuple[int, i
         if reason and tokens:
             wanted[reason] += tokens
     assert dropped == wanted
-
-
-@given(st.integers(1, 200), st.integers(1, 30))
-def test_bounds_of_rows_are_those_of_a_plain_loop(total: int, length: int) -> None:
-    assert row_offsets(total, length).tolist() == [*range(0, total, length), total]
 
 
 def test_an_entry_of_a_spec_builds_the_same_grouping() -> None:
