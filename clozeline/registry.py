@@ -90,8 +90,7 @@ class OneOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            self._validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain),
+            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain)
         )
 
     def _validate(self, entry: Any) -> Chosen:

@@ -22,12 +22,7 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             entry = "NAME." if get_origin(kind) is dict else ""
             nested = list(describe(kind, f"{prefix}{name}.{entry}"))
-            yield (
-                f"{prefix}{name}",
-                _type_name(kind),
-                "" if nested else default,
-                _meaning(inner, field_name),
-            )
+            yield (f"{prefix}{name}", _type_name(kind), "" if nested else default, _meaning(inner, field_name))
             yield from nested
 
 

@@ -32,9 +32,7 @@ class _StrictLoader(yaml.SafeLoader):
 _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 # No numbers of base 60 (`12:30`) and no octal ones (`010`), which are rarely meant.
 _StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"),
-    list("-+0123456789"),
+    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"), list("-+0123456789")
 )
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
