@@ -54,14 +54,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class StepBytes:
-    """Bytes of a training step.
-
-    Args:
-        weights: bytes of all parameters.
-        trained: number of trainable parameters.
-        body: how many of them are outside of the head.
-        saved: bytes that the forward pass keeps for the backward pass.
-    """
+    """Bytes of a step: of all `weights`, and `saved` by the forward pass; how many parameters are trained."""
 
     weights: int
     trained: int

@@ -63,11 +63,7 @@ def system_load() -> str:
 
 
 def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
-    """Return the JSON that a benchmark prints on its last line when run in a process of its own.
-
-    Raises:
-        RuntimeError: the process failed; the message is the last line of its stderr.
-    """
+    """Return the JSON on the last line of a benchmark in a process of its own; its error is a RuntimeError."""
     command = [python, script, *map(str, options)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}  # another interpreter may not have Clozeline installed
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -87,17 +83,7 @@ def figure(
 
 @dataclass(frozen=True)
 class Claim:
-    """One figure and what it is compared with.
-
-    Args:
-        case: what is measured.
-        unit: of both figures.
-        ours: the figure.
-        peer: the figure of a peer, or a limit.
-        peer_name: whose figure that is.
-        target: how many times better than `peer` ours must be.
-        more: whether larger is better.
-    """
+    """One figure and what it is compared with: ours must be `target` times better than that of a peer, or a limit."""
 
     case: str
     unit: str

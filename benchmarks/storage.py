@@ -35,15 +35,7 @@ _ENTRIES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Content:
-    """Rows to be stored.
-
-    Args:
-        name: the column of the table.
-        rows: with all columns.
-        columns: list columns, as a manifest describes them.
-        tokens: number of tokens of text.
-        dense: number of integers in dense input ids, labels and attention mask.
-    """
+    """Rows to be stored, their list columns, tokens of text, and integers of dense inputs and labels."""
 
     name: str
     rows: Rows

@@ -106,7 +106,6 @@ def _own() -> dict[str, str]:
 
 
 def _command(name: str) -> Command:
-    """Return a subcommand; any other word is an error."""
     known = {key: command for group in commands().values() for key, command in group.items()}
     dashed = _FORMER_NAMES.get(name, _with_dashes(name))
     if dashed in known:
@@ -116,7 +115,6 @@ def _command(name: str) -> Command:
 
 
 def _refusal(message: str) -> SystemExit:
-    """Print a message for the user, and return the end of the process to raise."""
     sys.stderr.write(f"error: {message}\n")
     return SystemExit(64)
 

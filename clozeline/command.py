@@ -51,9 +51,7 @@ class Terminal(Console):
 def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
-    Args:
-        schema: a config class.
-        algorithms: (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`.
+    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`.
     """
     yield from describe(schema)
     for key, word, package in algorithms:
@@ -94,12 +92,7 @@ _KEPT: Final = "interrupted: finished units are kept, run the same command again
 
 
 def run_command(action: Callable[[], int], interrupted: str = _KEPT) -> int:
-    """Run a command, and print errors of the user as one message with an exit code, without a traceback.
-
-    Args:
-        action: the command; returns the exit code of success.
-        interrupted: message after Ctrl-C.
-    """
+    """Run a command, and print errors of the user as one message with an exit code, without a traceback."""
     try:
         code = action()
         sys.stdout.flush()

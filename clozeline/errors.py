@@ -137,15 +137,7 @@ class PeerError(ClozelineError):
 
 @contextmanager
 def reading_run(path: Path, key: str = "") -> Iterator[None]:
-    """Name the way out where config.yaml of a run cannot be taken.
-
-    Args:
-        path: the file.
-        key: of a configuration, that names the run; with a colon.
-
-    Raises:
-        ConfigurationError: for any ConfigurationError of the block.
-    """
+    """Name the way out where config.yaml of a run, named by a `key` of a configuration, cannot be read."""
     try:
         yield
     except ConfigurationError as error:
@@ -161,13 +153,7 @@ class StreamError(ClozelineError):
 
 
 class StateMismatch(ConfigurationError):
-    """A saved position belongs to another stream.
-
-    Args:
-        field: key of the state that differs.
-        saved: its value in the state.
-        current: the value of this stream.
-    """
+    """A saved position belongs to another stream: `field` is `saved` in the state, but `current` in this stream."""
 
     def __init__(self, field: str, saved: object, current: object) -> None:
         super().__init__(

@@ -36,13 +36,8 @@ def file_hash(path: Path) -> str:
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path in the same folder, then rename it.
 
-    Args:
-        path: the file, new or to be replaced; its folder exists.
-        durable: force content and name to the disk. That takes some 6 ms a file instead of 0.3, so it is left out for
-            what may be lost with the machine: entries of a cache, and the status of a run that is still going.
-
-    Raises:
-        OSError: the file cannot be written; the temporary file is removed.
+    `durable` forces content and name to the disk. That takes some 6 ms a file instead of 0.3, so it is left out for
+    what may be lost with the machine: entries of a cache, and the status of a run that is still going.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
@@ -59,12 +54,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def publish(path: Path) -> Iterator[Path]:
-    """Write a file by `replacing`; create its folder if necessary.
-
-    Raises:
-        StorageError: the folder cannot be written, or the disk is full.
-        OSError: another file fails inside the block.
-    """
+    """Write a file by `replacing`, in a new folder if necessary; an unwritable one is a StorageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
@@ -147,11 +137,7 @@ def publish_json(path: Path, data: Any) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the plain data of a JSON text.
-
-    Raises:
-        ValueError: it is not JSON, or is nested too deeply.
-    """
+    """Return the plain data of a JSON text; ValueError if it is malformed or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

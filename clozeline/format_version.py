@@ -10,14 +10,6 @@ def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
     """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.
 
     A checksum, where the file has one, is compared before: so a damaged number does not pass for a newer version.
-
-    Args:
-        where: the file, for the message.
-        content: what the file holds.
-        newest: the latest format that this version reads.
-
-    Raises:
-        NewerFormatError: its format is later.
     """
     version = content.get("format") if isinstance(content, Mapping) else None
     if isinstance(version, int) and version > newest:

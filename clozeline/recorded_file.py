@@ -19,14 +19,7 @@ from clozeline.sealed_json import unseal
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """One file that a stage published; without `xxh3_128` it is read as it is.
-
-    Args:
-        path: the file.
-        stage: the stage that wrote it.
-        bytes: its recorded size.
-        xxh3_128: its recorded hash (hex).
-    """
+    """One file that a stage published, with its recorded size and hash (hex); without a hash it is read as it is."""
 
     path: Path
     stage: str = ""
@@ -34,12 +27,7 @@ class RecordedFile:
     xxh3_128: str = ""
 
     def buffer(self) -> pa.Buffer:
-        """Map the file and return its bytes.
-
-        Raises:
-            StorageError: the file is missing or cannot be read.
-            IntegrityError: its bytes are not those that the stage wrote.
-        """
+        """Map the file and return its bytes; StorageError if it is missing, IntegrityError if it has changed."""
         try:
             if self.path.stat().st_size == 0:
                 content = pa.py_buffer(b"")
@@ -74,10 +62,7 @@ class RecordedFile:
 def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
     """Return a file with what the record of its unit says about it.
 
-    Args:
-        folder: folder of the stage that wrote the file.
-        record: name of the unit's record, `000003`, or `merge-000003` for a pass that has a name.
-        relative: path of the file below the folder.
+    The record of a unit is named `000003`, or `merge-000003` for a pass that has a name.
     """
     outputs = _outputs(folder, record)
     facts = outputs.get(relative, {})
@@ -94,12 +79,7 @@ def find_files(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
 
 
 def check_files(folder: Path, record: str, prefix: str = "") -> None:
-    """Compare the files of a unit whose names begin with `prefix` with its record.
-
-    Raises:
-        StorageError: one of them is missing.
-        IntegrityError: one of them has changed.
-    """
+    """Compare the files of a unit whose names begin with `prefix` with its record; StorageError or IntegrityError."""
     for relative in _outputs(folder, record):
         if relative.startswith(prefix):
             find_file(folder, record, relative).buffer()

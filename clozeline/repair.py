@@ -16,9 +16,6 @@ def repair_of(path: Path | str) -> str:
 
     A stage keeps its configuration and the records of its units in its folder: `--verify` compares every file with
     them, and makes again what differs.
-
-    Args:
-        path: the file, or its URL.
     """
     for folder in Path(path).absolute().parents:
         if (folder / "records").is_dir():

@@ -18,16 +18,9 @@ def seal(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
-    """Verify and remove the checksum. Objects of earlier versions without one are returned unchanged.
+    """Verify and remove the checksum; objects of earlier versions without one are returned unchanged.
 
-    Args:
-        data: the object.
-        where: its file, for messages.
-        newest: the latest format of it that this version reads.
-
-    Raises:
-        ValueError: it is no object, or the content is not that of the checksum.
-        NewerFormatError: a newer version wrote it.
+    ValueError if the content is not that of the checksum, NewerFormatError if a newer version wrote it.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)

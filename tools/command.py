@@ -57,11 +57,5 @@ def plural(number: int, noun: str) -> str:
 def run_tool(
     parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int | None]
 ) -> int:
-    """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback.
-
-    Args:
-        parser: parser of the tool.
-        arguments: words of the command line; None: those of the process.
-        action: called with the options; may return an exit code, else it is 0.
-    """
+    """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback."""
     return run_command(lambda: action(parser.parse_args(arguments)) or 0, "interrupted: nothing was published")

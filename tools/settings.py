@@ -15,13 +15,7 @@ _ORIGIN = "command line"
 
 
 def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
-    """Add the words, as `options.overrides`, and a list of all keys at the end of the help.
-
-    Args:
-        parser: parser of the tool; arguments added later come after the words.
-        schemas: dataclasses of the settings; a key of several is listed once.
-        help_text: description of the words.
-    """
+    """Add the words, as `options.overrides`, and a list of all keys of the schemas at the end of the help."""
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
     keys = {key: rest for schema in schemas for key, *rest in describe(schema)}
     listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())

@@ -55,12 +55,7 @@ class OursZstd(Ours):
 
 
 def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
-    """Read an epoch with 8 ranks, then 4, 2 and 1, each resuming from the state of the ranks before.
-
-    Args:
-        folder: of the set.
-        expected: sample indices of every batch that one rank gets in this epoch.
-    """
+    """Read an epoch with 8 ranks, then 4, 2 and 1, each resuming from the state of the ranks before."""
     seen = np.zeros(sum(len(batch) for batch in expected), np.int64)
     state, other, done = None, 0, 0
     for turn, world_size in enumerate((8, 4, 2, 1)):

@@ -31,9 +31,8 @@ RESUMED_AT = (1, 50, 99)
 class Epoch:
     """The samples that one uninterrupted epoch delivered.
 
-    Args:
-        batches: sample indices of each batch, -1 where a row differs from what was written.
-        states: by percentage of the epoch, the batches delivered until then, and the state.
+    `batches` has the sample indices of each batch, -1 where a row differs from what was written; `states` the batches
+    delivered and the state, by percentage of the epoch.
     """
 
     batches: list[NDArray[np.int64]] = field(default_factory=list)
@@ -41,14 +40,7 @@ class Epoch:
 
 
 def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int) -> dict[str, float]:
-    """Measure the loader `case` on the samples in a folder; return figures by name.
-
-    Args:
-        case: the loader.
-        folder: of its samples.
-        expected: `checksums` of all samples.
-        workers: processes to read with; above 0 only the samples per second are measured.
-    """
+    """Return figures of a loader on the samples in a folder; with `workers`, only the samples per second."""
     torch.set_num_threads(1)
     start = time.perf_counter()
     case.load()

@@ -42,15 +42,7 @@ _RECIPES: Final = HOME / "configs" / "recipes"
 
 
 def config_file(location: str, kind: str) -> Path:
-    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
-
-    Args:
-        location: value of `--config`.
-        kind: file of a recipe that the command reads, `pipeline.yaml` or `train.yaml`.
-
-    Raises:
-        ConfigurationError: the recipe, or its file of this kind, does not exist.
-    """
+    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline."""
     name = location.removeprefix("recipe:")
     if name == location:
         return Path(location)
@@ -61,16 +53,10 @@ def config_file(location: str, kind: str) -> Path:
 
 
 def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
-    """Read a YAML file, apply `a.b=value` overrides, validate.
+    """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
 
-    Args:
-        schema: a pydantic dataclass.
-        path: the YAML file.
-        overrides: `key=value` with dotted keys; values are read as YAML.
-
-    Raises:
-        ConfigurationError: the file is missing or not YAML, a key is unknown (the nearest known one is named), or a
-            value has the wrong type or range. A mistake that the file alone does not have is one of the command line.
+    ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
+    has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
@@ -118,11 +104,8 @@ def _with_secrets(data: Any, where: str) -> Any:
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
     """Validate plain data against a type, strictly; all mistakes in one message.
 
-    Args:
-        schema: a pydantic dataclass, or any type pydantic knows.
-        data: plain data.
-        where: file or algorithm, named in front of each mistake; may be empty.
-        prefix: of the keys in messages, for example `clean.`.
+    `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in messages, for example
+    `clean.`.
     """
     value, mistakes = _validate(schema, data, prefix)
     if mistakes:

@@ -18,17 +18,11 @@ from clozeline.errors import ConfigurationError
 
 
 def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
-    """Return the data with overrides applied and references resolved.
+    """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
-    Args:
-        schema: config class of the data.
-        data: content of the file.
-        overrides: `a.b=value`; the value is read as YAML. `a.b=null` removes an entry of a mapping of names. A key
-            below a list reaches every entry, or one by its index: `a.0.b`. Longer keys are applied after shorter ones.
-        where: the file, for messages.
-
-    Raises:
-        ConfigurationError: an override is not `key=value`, or names no key of the data.
+    `a.b=null` removes an entry of a mapping of names. A key below a list reaches every entry, or one by its index:
+    `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value`, or names no key, is a
+    ConfigurationError.
     """
     config = _apply_all(schema, data, overrides, where)
     try:

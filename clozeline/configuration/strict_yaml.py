@@ -42,11 +42,7 @@ _StrictLoader.add_implicit_resolver(
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the plain data of a YAML text.
-
-    Raises:
-        yaml.YAMLError: it is not YAML, is nested too deeply, or gives a key twice.
-    """
+    """Return the plain data of a YAML text; YAMLError if it is malformed, nested too deeply, or gives a key twice."""
     try:
         return yaml.load(text, Loader=_StrictLoader)
     except RecursionError:

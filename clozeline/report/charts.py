@@ -123,9 +123,7 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
 def shares(counts: Mapping[str, int], total: int | None = None) -> list[Bar]:
     """Return a bar for each count with its share, largest first; where there are many, the smallest share one bar.
 
-    Args:
-        counts: by name; counts of 0 are dropped.
-        total: the count that is 100 %; default: the sum of the counts.
+    Counts of 0 are dropped; `total` is the count that is 100 %, by default their sum.
     """
     items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
     if len(items) > _MAX_ROWS:
@@ -155,12 +153,7 @@ def lines(
 ) -> str:
     """Return lines on shared axes; "" where no series has a finite point.
 
-    Args:
-        title: what is drawn, with its unit.
-        series: eight are told apart by color; long ones are thinned.
-        x_name: what the horizontal axis counts.
-        levels: dashed horizontal lines, by name.
-        x_scale: scale of the horizontal axis.
+    Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal lines, by name.
     """
     shown = [Series(line.name, points) for line in series if (points := thin_points(line.points))]
     heights = [(name, level) for name, level in (levels or {}).items() if math.isfinite(level)]
@@ -203,11 +196,7 @@ def areas(title: str, series: Sequence[Series], x_name: str) -> str:
 def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: str) -> str:
     """Return bars of equal width over ranges of integers; "" where nothing was counted.
 
-    Args:
-        title: what is counted.
-        edges: the first value of each bar, and the end of the last; ranges may widen.
-        counts: one for each bar.
-        x_name: what the values are.
+    `edges` are the first value of each bar, and the end of the last; ranges may widen.
     """
     if not any(counts):
         return ""

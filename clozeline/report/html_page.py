@@ -63,13 +63,7 @@ def escape(text: str) -> str:
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return a complete page that refers to no other file.
-
-    Args:
-        title: text of the heading and of the browser's tab.
-        parts: HTML made by this module, or by `pipeline.charts`.
-        style: further CSS rules.
-    """
+    """Return a complete page of some HTML parts that refers to no other file; `style` has further CSS rules."""
     head = (
         '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"

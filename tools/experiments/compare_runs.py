@@ -95,7 +95,6 @@ def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[s
 
 
 def _read_config(run: Path) -> dict[str, Any]:
-    """Return the configuration of a run as written, without secrets."""
     path = run / "config.yaml"
     with reading_run(path):
         try:
@@ -142,7 +141,6 @@ def _build_sheets(
 
 
 def _format_figure(value: float | None) -> str:
-    """Format a figure for people."""
     if value is None:
         return ""
     if isinstance(value, int) or (abs(value) >= 1e3 and abs(value) < 1e12):

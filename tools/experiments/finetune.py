@@ -95,7 +95,6 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
 
 def _recipe_file(task: str, kind: str) -> Path:
-    """Return a file of a task's recipe, ours or in the user's folder."""
     folder = Path(task)
     if folder.is_dir():
         return (folder / kind).resolve()
@@ -103,7 +102,6 @@ def _recipe_file(task: str, kind: str) -> Path:
 
 
 def _folder_facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return what identifies the runs of an output folder."""
     facts: dict[str, Any] = {"body": str(body.resolve())}
     facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
     facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}

@@ -29,7 +29,6 @@ _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_r
 
 
 def _as_list(value: Any) -> Any:
-    """Wrap a single value in a list."""
     return [value] if isinstance(value, str) else value
 
 

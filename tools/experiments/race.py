@@ -81,7 +81,6 @@ def _trainings(
 
 
 def _train(options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None = None) -> list[Path]:
-    """Train with every seed, if needed; return the run directories."""
     trainings = _trainings(options, race, entry, name, target)
     collect_all(trainings.values())
     return list(trainings)

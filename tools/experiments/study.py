@@ -49,7 +49,6 @@ def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
 
 
 def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | None, scores: Path) -> None:
-    """Measure a trained run, and write its figures."""
     run = Path(plan.config["output"])
     trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
     figures = {

@@ -69,7 +69,6 @@ class EvaluateOptions:
     """suite: texts to count words in for the unigram and bigram baselines: a file or folder"""
 
     def __post_init__(self) -> None:
-        """Check options that depend on each other."""
         for mode, names in _OPTIONS.items():
             options_set = [name for name in names if getattr(self, name) is not None]
             if options_set and getattr(self, mode) is None:
@@ -87,14 +86,7 @@ _OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pai
 def evaluate_run(
     run: Path, options: EvaluateOptions, world: World | None = None, set_paths: SetPaths | None = None
 ) -> str:
-    """Return the scores of a run as JSON text, the same on every rank.
-
-    Args:
-        run: the run directory.
-        options: what to score.
-        world: the ranks that share the work; None: only this process.
-        set_paths: current paths of the run's sets.
-    """
+    """Return the scores of a run as JSON text, the same on every rank."""
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)

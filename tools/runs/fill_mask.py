@@ -144,7 +144,6 @@ def _fill(options: argparse.Namespace) -> None:
 
 
 def _open_heldout_set(run: Path, set_paths: SetPaths) -> ShardSet:
-    """Open the first held-out set of a run."""
     data = locate_sets(run, read_config(run).data, set_paths)
     with explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)

@@ -86,11 +86,6 @@ def select(
 ) -> tuple[list[LabeledByModel], dict[str, int]]:
     """Return the rows to keep, in order, and how many are dropped, by reason.
 
-    Args:
-        judged: rows with a label and its probability.
-        threshold: lowest probability.
-        per_class: maximum rows per class; None: any number.
-
     Example:
         >>> from clozeline.pipeline.tasks.readers import LabeledText
         >>> items = [LabeledText((text,), None, None, line) for line, text in enumerate("abcd")]

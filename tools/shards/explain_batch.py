@@ -44,13 +44,7 @@ def explain(
 ) -> list[dict[str, Any]]:
     """Return the rows of the global batch at a stream position as plain data; a filler row has no sample.
 
-    Args:
-        feed: sets and their reading order.
-        samples: stream position at which the batch starts.
-        lane: only rows of this lane; None: all.
-        tokens: decoded tokens per text.
-        tokenizer: its folder, or a set or output folder that has it; default: the one found above each set; without
-            one, ids are shown.
+    `tokens` are decoded per text; `tokenizer` as in `tokenizer_folder`. Without one, ids are shown.
     """
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"--lane {lane}: expected a lane below {feed.lanes}")
@@ -121,7 +115,7 @@ def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str
 
 
 def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Describe a row: its first document, the `others` that start in it, and how many `documents` there are in all."""
+    """Describe a row: its first document, the `others` that start in it, and the number of all."""
     fixed, starts = row.fixed, row.columns.get("document_starts", ())
     return {
         "sample": f"{int(fixed['uid']):016x}",

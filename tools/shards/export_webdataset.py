@@ -30,13 +30,7 @@ _CHECKSUM: Final = slice(148, 155)
 
 
 def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
-    """Write the tars, then `export.json`, which names the set and every tar; return its content.
-
-    Args:
-        path: manifest of the set, or its folder.
-        output: folder of the tars.
-        rows: rows per tar; the last may have fewer.
-    """
+    """Write the tars, then `export.json`, which names the set and every tar; return its content."""
     shards = open_shards(path)
     blocks = readable_blocks(shards)
     total = int(shards.index.rows[blocks].sum())

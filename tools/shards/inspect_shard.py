@@ -29,15 +29,7 @@ from clozeline.tools.shards.viewer.task_answers import answer_of
 
 
 def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:
-    """Return the view of one row.
-
-    Args:
-        path: manifest, its folder, or a shard next to the manifest.
-        sample: row in the set, or in the shard that `path` names.
-        tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; without
-            one, ids are shown.
-        limit: tokens shown per passage.
-    """
+    """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown."""
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")

@@ -37,14 +37,7 @@ _REPACKED: Final = {"block_rows", "container", "compression"}
 
 
 def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False) -> Manifest:
-    """Merge sets and return the new manifest.
-
-    Args:
-        paths: manifests, or their folders, in order.
-        output: folder of the new set.
-        name: name of the new set, which determines the order of its stream.
-        copy: copy shards instead of linking them.
-    """
+    """Merge sets and return the new manifest; `name` determines the order of its stream."""
     if not name:
         raise ConfigurationError("--name: expected the name of the new set, got nothing")
     sets = [open_local(path) for path in paths]

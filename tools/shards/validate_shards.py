@@ -25,11 +25,8 @@ from clozeline.tools.shards.validation.tokenizer import vocabulary_for
 def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
     """Check a set; return a summary line, which also says what could not be checked.
 
-    Args:
-        path: manifest of the set, or its folder.
-        against: the sample set that its examples were made from.
-        tokenizer: the tokenizer's folder, or a set or output folder that has it; default: the one found above the set,
-            or above the samples.
+    `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see `tokenizer_folder`),
+    or the one found above the set, or above the samples.
     """
     shards = open_shards(path)
     vocabulary = vocabulary_for(shards, tokenizer)

@@ -51,14 +51,7 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], st
 def visits(
     feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range], variant: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return every reading of some rows as plain data, in stream order.
-
-    Args:
-        feed: sets and their reading order.
-        rows: rows of those sets.
-        epochs: epochs to search, per set.
-        variant: only this one; None: all.
-    """
+    """Return every reading of some rows as plain data, in stream order; epochs are given per set."""
     readings = [
         _describe_visit(feed, match.stored, visit)
         for match in rows
@@ -70,7 +63,6 @@ def visits(
 
 
 def _variant_in(feed: Feed, row: FoundRow, epoch: int) -> int:
-    """Return the variant of a row's sample in an epoch."""
     return epoch % VARIANTS if feed.online(row.source) else row.stored.variant
 
 
@@ -121,7 +113,6 @@ def _summarize(
 
 
 def _parse_uid(text: str) -> int | bytes:
-    """Return a sample's uid as a number, or a document's as bytes."""
     digits = text.lower().removeprefix("0x")
     try:
         number = int(digits, 16)
@@ -161,7 +152,6 @@ def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, d
 def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
-    """Return an error that says why no reading was found."""
     uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
     request = f"--url {options.url}" if options.uid is None else f"--uid {uid}"
     if rows:

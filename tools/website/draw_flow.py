@@ -126,7 +126,6 @@ def _first_clause(path: Path) -> str:
 
 
 def _registries_named_in(file: Path) -> set[str]:
-    """Return the pipeline registries that a file names."""
     packages = re.findall(r"clozeline\.pipeline\.([\w.]+)", file.read_text(encoding="utf-8"))
     return set(_registries_in(_ROOT / "pipeline")) & {package.replace(".", "/") for package in packages}
 

@@ -18,14 +18,10 @@ from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """Predictions of one run for the rows of a split.
+    """Predictions of one run for the rows of a split, with its scores as `clozeline evaluate` prints them.
 
-    Args:
-        scores: scores of the run, as `clozeline evaluate` prints them.
-        facts: the task.
-        answers: answers of the set, [n].
-        predicted: predictions of the model, [n].
-        units: counts per sentence, question or text, [units, counts], for rows without a single answer.
+    `answers` and `predicted` are [n]; rows without a single answer have `units` instead: counts per sentence, question
+    or text, [units, counts].
     """
 
     scores: dict[str, Any]
@@ -50,13 +46,8 @@ class ScoredRun:
 class Difference:
     """The mean of a metric over one group of runs minus that over another, on the same rows.
 
-    Args:
-        difference: of the means.
-        low: lower end of the 95 % confidence interval.
-        high: upper end of the 95 % confidence interval.
-        error: standard error of the difference.
-        p: one-sided p-value: probability of at least this difference under the null hypothesis.
-        seeds: runs of the smaller group; with one, interval and p-value reflect only the variance over rows.
+    `low` and `high` bound the 95 % confidence interval, `error` is the standard error and `p` the one-sided p-value.
+    With one run in the smaller group (`seeds`), all of them reflect only the variance over rows.
     """
 
     difference: float
@@ -94,13 +85,7 @@ def difference_of(
     Wu 1988). Degrees of freedom follow Satterthwaite: percentiles of a few seeds would be too narrow. As many rows
     would lend degrees of freedom to few seeds of unequal spread, the interval is never narrower, and the p-value never
     smaller, than Welch's over the seeds alone. Seeds are not paired: equal seeds share at most the initial weights and
-    the order of the rows.
-
-    Args:
-        first: metric of each run of one group, over all rows.
-        second: that of the other group.
-        resampled: differences of the means on resampled rows.
-        rows: number of resampled rows, or other units.
+    the order of the rows. `resampled` holds differences of the means on resampled rows, of which there are `rows`.
     """
     row_variance, seed_variances = [(float(np.var(resampled)), rows - 1)], []
     seeds = min(len(first), len(second))
@@ -122,7 +107,7 @@ class _Spread(NamedTuple):
 
 
 def _compute_spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
-    """Return the spread of a difference from the parts of its variance, each with its degrees of freedom."""
+    """Return the spread, given the parts of the variance and their degrees of freedom."""
     variance = sum(part for part, _ in parts)
     if variance == 0:
         return _Spread(0.0, 0.0, float(difference == 0))

@@ -24,7 +24,6 @@ from clozeline.train.logs.json_lines import read_lines
 
 @contextlib.contextmanager
 def _serve_pages(port: int) -> Iterator[None]:
-    """Run the documentation server in its own process while the block runs."""
     command = ["clozeline", "serve-pydoc", "--port", str(port)]
     print(f"\n$ {shlex.join(command)} &", flush=True)
     program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
@@ -78,11 +77,7 @@ def run_chain(
 ) -> int:
     """Run a chain of steps as a command; return the exit code of the step that failed, or 0.
 
-    Args:
-        name: name of the chain; its default folder is `runs/NAME`.
-        description: docstring of the command, whose first line `--help` shows.
-        chain: called with the output folder, the maximum number of pages, and the training steps if given.
-        arguments: words of the command line; None: those of the process.
+    `chain` gets the output folder, the maximum number of pages, and the training steps if given.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs") / name, help="folder of all files (%(default)s)")

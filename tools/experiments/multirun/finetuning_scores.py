@@ -138,5 +138,4 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
 
 
 def _resampled_unit(facts: TaskFacts) -> str:
-    """Return the name of what the bootstrap resamples."""
     return "sentences" if facts.head == "tagging" else unit_of(facts)

@@ -32,10 +32,8 @@ class Outcome:
 def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> Outcome:
     """Return forgetting and backward transfer of a matrix.
 
-    Args:
-        matrix: scores of each task from the stage on at which it was learned.
-        learned: stage at which each task was learned, ascending; the last is the last stage.
-        rising: per task, whether higher is better.
+    `learned` is the ascending stage at which each task was learned, the last one at the last stage; `rising` tells
+    whether higher scores are better.
 
     Example (two tasks; the first is at 0.9, and at 0.7 after the second):
         >>> outcome([[0.5, 0.5], [0.9, 0.5], [0.7, 0.8]], [1, 2], [True, True])
@@ -78,14 +76,7 @@ def summary(
 def summary_lines(
     summaries: Mapping[str, Any], names: Sequence[str], stages: Sequence[str], kinds: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the matrix of each method, averaged over seeds, then one line of figures per method.
-
-    Args:
-        summaries: what `summary` returned.
-        names: names of the tasks.
-        stages: names of the rows of a matrix.
-        kinds: metric of each task: accuracy, nats.
-    """
+    """Yield the matrix of each method, averaged over seeds, then one line of figures per method."""
     heads = [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True)]
     for method, method_summary in summaries.items():
         yield f"{method}, {len(method_summary['matrices'])} seeds"

@@ -28,7 +28,6 @@ def split_heldout(heldout: Path, output: Path) -> None:
 
 
 def _write(source: ShardSet, chosen: range, output: Path) -> None:
-    """Write some shards of a set as a set of their own."""
     old = source.manifest
     form: dict[str, Any] = {
         "container": old.container, "codec": old.compression.codec, "level": old.compression.level or 3,

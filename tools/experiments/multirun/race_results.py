@@ -51,7 +51,6 @@ def result_of(run: Path, target: float) -> Result:
 
 
 def _read_complete_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return the metrics of all steps of a finished run."""
     records = read_lines(run / "metrics.jsonl")
     if [record.get("step") for record in records] != [*range(1, len(records) + 1)] or "heldout" not in records[-1]:
         raise StorageError(f"{run / 'metrics.jsonl'}: lacks steps or the last evaluation; remove {run} and start again")
@@ -59,7 +58,6 @@ def _read_complete_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _heldout_losses(records: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    """Return the held-out loss of each evaluated step."""
     return {record["step"]: float(record["heldout"][HELDOUT]["losses"][HEAD]) for record in records if "heldout" in record}
 
 

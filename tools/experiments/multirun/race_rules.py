@@ -94,15 +94,7 @@ def training_of(
 ) -> dict[str, Any]:
     """Return the validated configuration of a training.
 
-    Args:
-        race: what is fixed.
-        entry: what is chosen.
-        name: name of the entry, for messages.
-        sets: output of the pipeline.
-        output: run directory.
-        seed: seed of weights and order.
-        half: half of the held-out set to evaluate.
-        target: held-out loss that ends the training, in nats; None: run all steps.
+    `target` is the held-out loss in nats that ends the training; None: run all steps.
     """
     if entry.ranks * entry.threads > race.cores:
         raise ConfigurationError(
@@ -146,7 +138,6 @@ def _refuse_key(config: Mapping[str, Any], key: str, name: str) -> None:
 
 
 def _set_paths(race: Race, names_given: str | list[str], entry: str, sets: Path) -> list[str]:
-    """Return the paths of training sets given by name."""
     training_sets = [name for name in race.sets if not name.startswith(f"{_HALVES}/")]
     names = [names_given] if isinstance(names_given, str) else names_given
     for name in names:

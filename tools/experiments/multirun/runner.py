@@ -44,15 +44,8 @@ class StepFailedError(ClozelineError):
 class Training:
     """One training of an experiment, and its result files.
 
-    Args:
-        config: configuration file.
-        results: function that measures and writes each result file.
-        keys: configuration to write to `config` before the start; None: the file exists.
-        overrides: `key=value` words.
-        ranks: number of processes.
-        accelerator: as in `run_step`.
-        variables: as in `run_step`.
-        is_complete: tells whether a result file is complete; default: if it exists.
+    `keys` are written to `config` before the start (None: the file exists). Each result file is measured and written by
+    its function, unless `is_complete`.
     """
 
     config: Path
@@ -101,10 +94,7 @@ def run_step(
 ) -> float:
     """Print a command as a user would type it in the root folder, run it, and return its seconds.
 
-    Args:
-        command: words of the command.
-        accelerator: default for `DS_ACCELERATOR`; None: whatever the machine has.
-        variables: environment variables that the step requires.
+    `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has.
     """
     words, environment = [str(part) for part in command], dict(variables or {})
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)

@@ -29,15 +29,10 @@ _PARAMETERS: Final[Any] = {
 
 @dataclass(frozen=True)
 class Panels:
-    """A row of the chart: curves on the left, figures on the right.
+    """A row of the chart: curves on the left, with a dashed line at `level`; figures on the right.
 
-    Args:
-        title: above the curves.
-        axis: label below the curves.
-        curves: points (x, loss in nats) of the first seed, by name of the training.
-        level: loss of the dashed line.
-        top: highest loss shown.
-        figures: title of the figures, and the values of all seeds, by name of the training; some may have none.
+    Curves are points (x, loss in nats) of the first seed by training; figures have a title and the values of all seeds
+    by training.
     """
 
     title: str

@@ -83,13 +83,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run, ready to start.
-
-    Args:
-        config: its configuration, as plain data.
-        steps: per part.
-        flops: per step, for each part.
-    """
+    """One run, ready to start: its configuration, and the steps and FLOPs per step of each part."""
 
     config: dict[str, Any]
     steps: tuple[int, ...]

@@ -52,10 +52,8 @@ def loss_of(batches: Float64) -> float:
 def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) -> Difference:
     """Return how much lower the loss of one variant is than another's, in nats, by bootstrap over the same batches.
 
-    Args:
-        lower: sums and counts [batches, 2] of each run that is claimed to have the lower loss.
-        higher: those of the other variant.
-        seed: seed of the resampling.
+    `lower` and `higher` hold sums and counts [batches, 2] of each run of a variant; the first is claimed to have the
+    lower loss.
     """
     draws = np.random.Generator(np.random.Philox(key=hash64("verdict", seed)))
     rows = len(lower[0])

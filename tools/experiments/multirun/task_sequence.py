@@ -92,15 +92,9 @@ def _open_task(task_file: _TaskFile, path: Path) -> Task:
 
 @dataclass(frozen=True)
 class TaskSequence:
-    """Tasks in learning order, and where their runs are.
+    """Tasks in learning order, and their runs; the initial run `body` has learned the first `learned` of them.
 
-    Args:
-        body: initial run.
-        tasks: all tasks.
-        learned: number of leading tasks that `body` has learned.
-        output: folder for runs and scores.
-        words: `key=value` for every training.
-        most_rows: score only the first rows of each held-out set; None: all.
+    `words` are `key=value` for every training; `most_rows` limits the scored rows of each held-out set, None: all.
     """
 
     body: Path
@@ -129,16 +123,7 @@ class TaskSequence:
         return self.output / branch, self.output / "scores" / branch.with_name(f"{branch.name}.json")
 
     def learn(self, method: Method, seed: int, replay: float, strength: float, alpha: float, rows: int) -> Matrix:
-        """Train every task that is to be learned, if needed, and return the matrix of scores.
-
-        Args:
-            method: method against forgetting.
-            seed: seed of the trainings.
-            replay: share of rows from earlier tasks.
-            strength: factor of elastic weight consolidation.
-            alpha: factor of L2-SP.
-            rows: examples for the Fisher information.
-        """
+        """Train every task that is to be learned, if needed, and return the matrix of scores."""
         runs, before = [self.body], self.output / "scores" / "before.json"
         if not before.exists():
             self._write_scores(runs, 0, before)
@@ -189,7 +174,6 @@ class TaskSequence:
         return files[0] if len(files) == 1 else _sum_fisher_files(files, branch / f"fisher-of-{number}.safetensors")
 
     def _write_scores(self, runs: Sequence[Path], learned: int, path: Path) -> None:
-        """Score all tasks with the last of the runs, after `learned` tasks."""
         learned = max(learned, self.learned)
         kinds: dict[str, str] = {}
         scores: list[float | None] = []

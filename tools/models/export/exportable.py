@@ -52,10 +52,7 @@ class Adapted:
 def open_exportable(source: Path, step: int | None = None, given: SetPaths | None = None) -> Exportable:
     """Read a run (its fp32 master weights), an imported model, or a transformers folder.
 
-    Args:
-        source: run or folder.
-        step: checkpoint of the run; None: the newest complete one.
-        given: current paths of a run's shard sets, which only runs of earlier versions need.
+    `step` None: the newest complete checkpoint. Only runs of earlier versions need the current paths of their sets.
     """
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = read_checkpoint(source)
@@ -111,7 +108,6 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
 
 
 def _merge_adapters(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the weights of the base model with the adapter merged in."""
     model = _load_with_adapter(config, vocab_size, directory, index)
     for name in model.adapters:
         merge_adapter(model, name)
@@ -119,7 +115,6 @@ def _merge_adapters(config: ModelConfig, vocab_size: int, directory: Path, index
 
 
 def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
-    """Return a model with its adapter, loaded from a checkpoint and the base model."""
     model = Model(config, vocab_size)
     ours = dict(model.named_parameters())
     weights = read_all_weights(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})

@@ -47,15 +47,8 @@ def model_card(
 ) -> str:
     """Return the text of a model card.
 
-    Args:
-        title: name of the model.
-        loader: class of transformers that loads it.
-        parameters: number of parameters.
-        facts: rows of the table.
-        licence: as the owner gives it; nothing here guesses one.
-        languages: codes of the training data's languages.
-        mark: a special token of the tokenizer in the folder; None: the folder holds no tokenizer.
-        options: more arguments of `from_pretrained`.
+    `mark` is a special token of the tokenizer in the folder, None without one; `options` are more arguments of
+    `from_pretrained`.
     """
     listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **facts}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())

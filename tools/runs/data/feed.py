@@ -45,19 +45,11 @@ VARIANTS: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Feed:
-    """The order in which sets are read.
+    """The order in which sets are read, by a run or by one that would have these settings.
 
-    Args:
-        phases: what is read, and until when.
-        seed: seed of the order.
-        lanes: parallel streams that share a global batch.
-        global_batch: rows per step where a phase does not say.
-        steps: length of the run; None: unknown.
-        taken: (step, samples read by then) of the run's recorded steps; None without a run.
-        saved: phases the run had planned when it last started; empty: these.
-        since: samples it had read by then.
-        skip: whether rows of unreadable blocks are filler, as with `data.on_damaged: skip`.
-        by_tokens: whether steps have as many rows as `data.batch_tokens` needs.
+    `taken` lists (step, samples read by then) of the run's recorded steps. `saved` are the phases that it had planned
+    when it last started, after `since` samples. With `skip`, rows of unreadable blocks are filler (`data.on_damaged:
+    skip`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs.
     """
 
     phases: Sequence[Phase[Input]]

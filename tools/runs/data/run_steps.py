@@ -23,12 +23,9 @@ class Step(NamedTuple):
 class RunSteps:
     """The steps that a run recorded, followed by those that its configuration plans.
 
-    The two differ if a run continued with another global batch.
-
-    Args:
-        timeline: the phases.
-        taken: (step, samples read by then), ascending; steps between two records have equally many rows.
-        by_tokens: rows per step vary with `data.batch_tokens`: only recorded steps are known.
+    The two differ if a run continued with another global batch. `taken` lists (step, samples read by then), ascending;
+    steps between two records have equally many rows. With `by_tokens`, rows per step vary, and only recorded steps are
+    known.
 
     Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5 at 64 with 32.
     """
@@ -66,7 +63,6 @@ class RunSteps:
         raise AssertionError("the last phase has no end")
 
     def _rows_between_records(self, after: int) -> int:
-        """Return the rows per step up to record `after`."""
         if self._by_tokens and self._done[after] - self._done[after - 1] > 1:
             raise ConfigurationError(_NOT_RECORDED)
         return (self._read[after] - self._read[after - 1]) // (self._done[after] - self._done[after - 1])

@@ -59,14 +59,7 @@ def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """A question from its file.
-
-    Args:
-        question: what is asked.
-        context: the text.
-        answers: accepted answers; empty: there is none.
-        rows: rows that hold its windows, in order.
-    """
+    """A question from its file, with its accepted answers (or none) and the rows of its windows, in order."""
 
     question: str
     context: str
@@ -89,11 +82,7 @@ def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> lis
     """Return, per window, the score, first and last position of its best answer, and the score of no answer.
 
     An answer starts where its token has the most context among the windows, so that no window is read at its edges.
-
-    Args:
-        scores: [B, T, 2] of the head span.
-        tensors: the batch, with `answer_places`.
-        rows: its rows.
+    `scores` [B, T, 2] are those of the head span.
     """
     if not scores[tensors["answer_places"]].isfinite().all():
         raise IntegrityError("the scores of an answer are not finite: the weights are unusable")

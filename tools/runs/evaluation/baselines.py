@@ -19,8 +19,6 @@ Texts: TypeAlias = list[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _Part:
-    """Texts and answers of a split."""
-
     texts: Texts
     answers: NDArray[Any]
 

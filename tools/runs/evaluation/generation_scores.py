@@ -126,11 +126,7 @@ def text_metrics(
 ) -> dict[str, float]:
     """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
 
-    Args:
-        facts: the task.
-        texts: predicted texts.
-        golds: accepted texts of each.
-        language: language code of the accepted texts; und: their script decides how BLEU tokenizes them.
+    `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes them.
     """
     units = text_units(facts, texts, golds, language)
     return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}

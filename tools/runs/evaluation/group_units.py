@@ -15,10 +15,8 @@ Grouped: TypeAlias = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], dict[s
 def question_units(answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]) -> dict[str, Units]:
     """Return per question the counts for F1 over all answers and for exact match (MultiRC, N18-1023).
 
-    Args:
-        answers: 1 for a correct answer, [n].
-        predicted: 1 for an answer predicted as correct, [n].
-        questions: key of each answer's question, [n, bytes].
+    `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of each answer's
+    question.
 
     Example:
         >>> keys = np.array([[0], [0], [1]])
@@ -40,10 +38,8 @@ def question_units(answers: NDArray[Any], predicted: NDArray[Any], questions: ND
 def parity_units(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[Any]) -> dict[str, Units]:
     """Return per pair of rows how many are correct, and whether both got the same class (AX-g, arXiv 1804.09301).
 
-    Args:
-        answers: classes, [n].
-        predicted: classes, [n].
-        pairs: key of each row's pair, [n, bytes]; a row without a partner has no parity.
+    `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A row without a partner
+    has no parity.
 
     Example:
         >>> keys = np.array([[0], [0], [1], [1]])
@@ -64,10 +60,7 @@ def parity_units(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[
 def subset_units(answers: NDArray[Any], predicted: NDArray[Any], subsets: NDArray[Any]) -> dict[str, Units]:
     """Return the correlations per subset, 0 if one side is constant; their means are reported.
 
-    Args:
-        answers: numbers, [n].
-        predicted: numbers, [n].
-        subsets: key of each row's subset, [n, bytes].
+    `answers` and `predicted` [n] are numbers; `subsets` [n, bytes] is the key of each row's subset.
     """
     number = _group_indices(subsets)
     correlations: dict[str, list[float]] = {"mean_spearman": [], "mean_pearson": []}
@@ -88,6 +81,5 @@ GROUPED: Final[dict[str, Grouped]] = {
 
 
 def _group_indices(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the group index of each row."""
     _, numbers = np.unique(keys, axis=0, return_inverse=True)
     return numbers.reshape(-1)

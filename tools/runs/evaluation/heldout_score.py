@@ -13,13 +13,7 @@ _BATCH = 32
 
 
 def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) -> tuple[str, float]:
-    """Return `accuracy` and its value, or `nats` and the weighted sum of the heads' mean losses.
-
-    Args:
-        model: in evaluation mode.
-        shards: the set.
-        most_rows: score only the first rows; None: all.
-    """
+    """Return `accuracy` and its value, or `nats` and the weighted sum of the heads' mean losses."""
     if "sample_words" in model.needs:
         raise ConfigurationError(f"{shards.path}: this model samples its inputs in training; it has no score of a set")
     rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)

@@ -44,12 +44,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
 
 
 def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[str, int]]:
-    """Return the texts in a file's lines, and the number of rejected lines, by reason.
-
-    Args:
-        path: the file, plain or compressed.
-        facts: the task; for pairs, a line has both texts, separated by a tab.
-    """
+    """Return the texts in a file's lines, of pairs separated by a tab, and the number of rejected lines, by reason."""
     items, refused = [], Counter[str]()
     for index, line in text_lines(path, Limits()):
         texts = [] if isinstance(line, Rejected) else [text.strip() for text in line.split("\t")]

@@ -48,12 +48,8 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     """Return the share of last words that greedy decoding predicts, and their perplexity per word.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position
-    table loses its start, and is counted. The baseline is the most frequent last word.
-
-    Args:
-        trained: a decoder and its tokenizer.
-        first: token before a text; None: nothing.
-        passages: of two words or more.
+    table loses its start, and is counted. The baseline is the most frequent last word. `first` is the token before a
+    text, if any.
     """
     limit = trained.model.position_limit
     head = [] if first is None else [first]

@@ -26,17 +26,11 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Scored:
-    """Metrics of a model and of baselines.
+    """Metrics of a model and of baselines over `count` rows, words or questions.
 
-    Args:
-        count: rows, words or questions that are scored.
-        metrics: the model's metrics, by name.
-        baselines: the same metrics of each baseline.
-        degenerate: true if one side is constant, so that no correlation is defined.
-        units: counts per sentence, question or text, from whose sums `value_of` computes a metric.
-        signatures: sacrebleu's signatures of metrics, by name.
-        predictions: classes or numbers that generated texts name; None: they name none.
-        unparsable: number of texts that name no class or number; None: texts name none.
+    `degenerate`: one side is constant, so that no correlation is defined. `units` are counts per sentence, question or
+    text, from whose sums `value_of` computes a metric; `signatures` are sacrebleu's. Of generated texts, `predictions`
+    are the classes or numbers that they name, and `unparsable` counts those that name none.
     """
 
     count: int

@@ -30,12 +30,7 @@ class Pair:
 
 
 def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
-    """Return the pairs of a file, or of the files of a folder, in BLiMP's format, or as `good` and `bad`.
-
-    Args:
-        path: lines of JSON, plain or compressed.
-        max_per_paradigm: take only the first pairs of each paradigm; None: all.
-    """
+    """Return the pairs of files in BLiMP's format, or as `good` and `bad`, at most so many of each paradigm."""
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
     for file in files_of(path, (".jsonl",)):

@@ -90,7 +90,6 @@ def _compare(first: Tensor, second: Tensor, all_second: Tensor | None) -> Tensor
 
 
 def _encode_side(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
-    """Return the vectors of one text of some rows, [n, dim]."""
     model = opened.trained.model
     tensors = batch_tensors(_token_rows(rows.take(batch), side), model.family.tokens.weight.device)
     with torch.no_grad():

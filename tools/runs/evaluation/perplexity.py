@@ -31,14 +31,10 @@ def perplexity_scores(
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
-    Args:
-        run: the run directory.
-        trained: its model.
-        source: a shard set, or a file or folder of texts. Texts are tokenized and start like training documents; bits
-            per byte refer to their UTF-8. Rows of a set are split at their documents; the first token of each is only
-            context, and their bytes are unknown.
-        window: maximum context per prediction, in tokens; None: the length of training rows.
-        stride: tokens between windows; None: half a window.
+    Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
+    split at their documents; the first token of each is only context, and their bytes are unknown. `window` is the
+    maximum context of a prediction in tokens (None: the length of training rows), `stride` the tokens between windows
+    (None: half a window).
     """
     ready = [objective for objective in trained.objectives if "causal" in prepared_scores(objective)]
     if not ready:

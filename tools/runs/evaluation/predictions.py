@@ -47,16 +47,8 @@ def predict_share(
     """Return the prediction for each row in one process's share, by row index.
 
     Entire batches are distributed over the processes, so each row is computed with the same others for every number of
-    processes, and only once.
-
-    Args:
-        model: in evaluation mode.
-        shards: the set.
-        rows: all of its rows.
-        head: name of the task's head.
-        rank: rank of this process.
-        size: number of processes.
-        read: returns the predictions of rows, from the head's scores, the batch and the rows; None: classes or numbers.
+    processes, and only once. `read` returns the predictions of rows, given the head's scores, the batch and the rows;
+    None: classes or numbers.
     """
     read = read or _read_class_or_number
     collate = Collate.from_manifest(shards.manifest)

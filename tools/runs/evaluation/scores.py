@@ -122,7 +122,6 @@ def _score_groups(
     baselines: Mapping[str, NDArray[Any]],
     groups: NDArray[Any],
 ) -> Scored:
-    """Return the scores of rows that are scored together, by the keys of their groups."""
 
     def metrics(predictions: NDArray[Any]) -> dict[str, float]:
         units = units_of(answers, predictions, groups)

@@ -27,13 +27,7 @@ _NONE: Final = "O"
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence from its file.
-
-    Args:
-        words: its words.
-        tags: names of their classes.
-        rows: rows that hold its windows, in order.
-    """
+    """A sentence from its file: words, names of their classes, and the rows that hold its windows, in order."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -54,13 +48,8 @@ def sentences_of(rows: Rows, facts: TaskFacts) -> list[Sentence]:
 def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, facts: TaskFacts) -> list[list[list[int]]]:
     """Return, per row, the classes of its tagged words: the best of each word, and the best sequence.
 
-    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.
-
-    Args:
-        scores: [B, T, C] of the head tagging.
-        tensors: the batch, with `label_index`.
-        rows: its rows.
-        facts: the task.
+    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same. `scores` [B, T, C] are
+    those of the head tagging.
     """
     index = tensors["label_index"]
     # scores of the tagged words only [N, C], split by row
@@ -213,7 +202,6 @@ def tag_units(
 def _collect_tags(
     sentence: Sentence, rows: Rows, predicted: Mapping[int, list[list[int]]], facts: TaskFacts, way: int
 ) -> list[str]:
-    """Return the tag of each word of a sentence, from the windows that own it."""
     tags = [_NONE] * len(sentence.words)
     for row in sentence.rows:
         positions = rows.columns["tag_positions"][row].astype(int)

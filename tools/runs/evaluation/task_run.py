@@ -20,16 +20,9 @@ _MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A model with a task head, and the sets.
+    """A model with a task head, the split to score, and the training split of the same folder, for the baselines.
 
-    Args:
-        trained: model, tokenizer and training set.
-        facts: the task.
-        head: name of the model's head.
-        shards: the split.
-        train: the training split of the same folder, for the baselines.
-        seed: seed of the run.
-        checkpoint: XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts.
+    `checkpoint` is the XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts.
     """
 
     trained: TrainedModel
@@ -46,12 +39,8 @@ def open_task_run(
 ) -> TaskRun:
     """Open a fine-tuned run and a split of its task.
 
-    Args:
-        run: the run directory.
-        split: folder of the split next to the training set: `dev`, `test`, `dev_matched`.
-        task: folder of the task's sets; default: that of the run's training set.
-        step: step of the checkpoint; None: the one that the run would resume from.
-        set_paths: current paths of the run's sets.
+    `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
+    default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))

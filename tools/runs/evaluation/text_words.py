@@ -45,9 +45,8 @@ class Words:
 def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
     """Return sacrebleu's tokenizer for texts: 13a if words are separated by spaces.
 
-    Args:
-        language: language code, if known; it tells Chinese from Japanese without kana.
-        references: texts of the set, never those of a model, so that all models are scored with the same tokenizer.
+    The language code, if known, tells Chinese from Japanese without kana. References are texts of the set, never those
+    of a model, so that all models are scored with the same tokenizer.
 
     Example:
         >>> [bleu_tokenizer("und", [text]) for text in ("我喜欢 BERT", "ねこが好き", "Über uns.")]

@@ -60,12 +60,6 @@ def corpus_metric(name: str, tokenize: str = "13a") -> Any:
 
 
 def corpus_units(metric: Any, texts: Sequence[str], references: Sequence[Sequence[str | None]]) -> Units:
-    """Return sacrebleu's statistics of each text.
-
-    Args:
-        metric: what `corpus_metric` returns.
-        texts: predicted texts.
-        references: first references of all texts, then the second ones; None where a text has no more.
-    """
+    """Return sacrebleu's statistics of each text; `references` has the first ones of all texts, then the second."""
     stats = metric._extract_corpus_statistics(list(texts), references)
     return [[float(value) for value in row] for row in stats]

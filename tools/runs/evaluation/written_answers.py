@@ -40,7 +40,6 @@ def score_written_answers(
 
 
 def _parse(facts: TaskFacts, text: str) -> float | None:
-    """Return the class or number that a text names, or None."""
     text = text.strip()
     if facts.words:
         return facts.words.index(text) if text in facts.words else None

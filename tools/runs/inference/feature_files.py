@@ -37,14 +37,7 @@ _BATCH: Final = 512
 
 @dataclass(frozen=True)
 class Extraction:
-    """Choice of the vectors to write.
-
-    Args:
-        layer: as in `model.features`.
-        pool: what gets a vector.
-        precision: number format in the file.
-        max_length: tokens per row, special ones included; longer texts are truncated.
-    """
+    """Choice of the vectors to write; texts are truncated at `max_length` tokens, special ones included."""
 
     layer: str
     pool: Pool
@@ -139,7 +132,6 @@ def open_features(folder: Path) -> Features:
 
 
 def _special_tokens_around(trained: TrainedModel, objective: ObjectiveFacts) -> tuple[list[int], list[int]]:
-    """Return the special tokens before and after a text in training rows."""
     vocabulary = trained.tokenizer.vocabulary
     if objective.architecture == "encoder":
         return [vocabulary.id_of("cls", "features")], [vocabulary.id_of("sep", "features")]
@@ -172,7 +164,6 @@ def _select_units(
 
 
 def _build_table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction) -> pa.Table:
-    """Return a table of units: name of the text, index, text and vector of each."""
     flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
     numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)
     uids, positions, texts = ([unit[index] for unit in units] for index in range(3))

@@ -37,11 +37,8 @@ def diagonal_fisher(
 ) -> dict[str, Tensor]:
     """Return the mean squared gradient of the labels' log-probability, by parameter.
 
-    Args:
-        model: in evaluation mode; unless `empirical`, its heads must pass `require_drawable_labels`.
-        examples: batches of one row.
-        seed: seed of the sampled labels; each example has its own generator.
-        empirical: use the labels of the data.
+    `examples` are batches of one row; labels are drawn with a generator for each, or with `empirical` taken from the
+    data. Otherwise the heads must pass `require_drawable_labels`. The model is in evaluation mode.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
@@ -75,7 +72,6 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
 
 
 def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-    """Return the batch with labels sampled from the model's predictions."""
     (head,) = model.heads.values()  # type: ignore[operator]
     seen: list[Any] = []
     hook = head.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))

@@ -84,14 +84,7 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 
 
 class TextScorer:
-    """Scores texts with one model.
-
-    Args:
-        trained: model and tokenizer.
-        kind: type of score.
-        first: token before a text, for causal scores.
-        fused_with: fused scores: the score averaged with the causal one.
-    """
+    """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
 
     def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
         self._trained, self._first = trained, first

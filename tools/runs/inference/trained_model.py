@@ -61,10 +61,8 @@ class TrainedModel:
 def load_trained(run: Path, step: int | None = None, set_paths: SetPaths | None = None) -> TrainedModel:
     """Load a checkpoint of a run without DeepSpeed, whichever ZeRO stage wrote it.
 
-    Args:
-        run: the run directory; its shard sets are not read, unless an earlier version wrote it.
-        step: step of the checkpoint; None: the one that the run would resume from.
-        set_paths: current paths of the shard sets.
+    The run's shard sets are not read, unless an earlier version wrote it. `step` None: the one that the run would
+    resume from.
     """
     return load_checkpoint(run, *find_checkpoint(run, step), set_paths)
 

@@ -51,13 +51,7 @@ def answer_rows(
 ) -> list[Answered]:
     """Return the scores of every row; none depends on the other rows.
 
-    Args:
-        rows: rows to label.
-        template: texts and words.
-        demonstrations: returns the demonstrations of a row, such as `Demonstrations.of`.
-        scorer: scores words.
-        window: maximum tokens per row. The oldest demonstrations are dropped until it fits; the row is never truncated.
-        normalization: of the score of a word.
+    The oldest demonstrations are dropped until a row fits `window` tokens; the row itself is never truncated.
     """
     answered: list[Answered] = []
     empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None

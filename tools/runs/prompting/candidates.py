@@ -54,14 +54,7 @@ class Scorer(Protocol):
 
 
 class Causal:
-    """Scores a word as the continuation of the prompt; what follows it is not read.
-
-    Args:
-        model: a decoder, or a left-to-right encoder.
-        tokenizer: the model's tokenizer.
-        first: token before a text; None: nothing.
-        tokens: positions per batch.
-    """
+    """Scores a word as the continuation of the prompt; what follows it is not read."""
 
     def __init__(self, model: Model, tokenizer: Tokenizer, first: int | None, tokens: int = TOKENS) -> None:
         self._model, self._tokenizer, self._tokens = model, tokenizer, tokens
@@ -90,12 +83,7 @@ class Causal:
 class Cloze:
     """Scores a word masked in a text that continues after it (arXiv 2001.07676).
 
-    Args:
-        model: a masked language model.
-        tokenizer: the model's tokenizer.
-        masks: for words of several tokens.
-        previous: read the prediction of a token at the previous position.
-        tokens: positions per batch.
+    `previous`: a token is predicted at the previous position.
     """
 
     def __init__(
@@ -131,12 +119,6 @@ class Answer:
 
     A span-corruption model reads the text with a sentinel instead of the word, and generates the sentinel and the word.
     Any other model reads the prompt, and generates the word and the end token, which counts as one of its tokens.
-
-    Args:
-        model: an encoder-decoder.
-        tokenizer: the model's tokenizer.
-        objective: objective of its training.
-        tokens: positions per batch.
     """
 
     def __init__(self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS) -> None:

@@ -16,14 +16,8 @@ Selection: TypeAlias = Literal["random", "balanced", "fixed"]
 class Demonstrations:
     """Labeled rows from which the demonstrations of a row are drawn, never a row with the same fields.
 
-    Args:
-        pool: labeled rows. Of rows with equal fields, the one with the alphabetically first label is kept.
-        shots: demonstrations per row.
-        selection: random: any; balanced: equally many of each label, or one more; fixed: balanced, the same for all.
-        seed: seed of the draws.
-
-    Raises:
-        ConfigurationError: the pool has too few rows.
+    Of rows with equal fields, the one with the alphabetically first label is kept. `selection` random takes any,
+    balanced equally many of each label or one more, fixed the same balanced ones for all rows.
     """
 
     def __init__(self, pool: Sequence[PromptRow], shots: int, selection: Selection, seed: int) -> None:

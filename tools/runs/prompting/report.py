@@ -12,13 +12,7 @@ from clozeline.tools.runs.prompting.rows import PromptRow
 
 
 def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, Any]:
-    """Return the scores over the rows with a label, and what was counted.
-
-    Args:
-        answered: rows with their label scores.
-        labels: names, in template order.
-        train: labeled rows that determine the majority label; empty: the scored rows do.
-    """
+    """Return the scores over the rows with a label; the majority label is that of `train`, or of the rows."""
     fitting = [answer for answer in answered if answer.scores]
     scored = [answer for answer in fitting if answer.row.label is not None]
     truth = [str(answer.row.label) for answer in scored]

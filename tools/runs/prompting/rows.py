@@ -32,13 +32,7 @@ class PromptRows:
 
 
 def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
-    """Read the rows of a file, plain or compressed.
-
-    Args:
-        path: `.tsv` with a header, where quotes have no meaning; any other file holds lines of JSON.
-        template: names of the fields and the label.
-        labeled: reject rows without a label.
-    """
+    """Read the rows of a file: a `.tsv` with a header, where quotes have no meaning, or lines of JSON."""
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")
     accepted, refused = [], Counter[str]()
@@ -61,7 +55,7 @@ def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
 
 
 def _read_table(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield the rows of a table as dictionaries; None for a row with the wrong number of cells."""
+    """Yield the rows as dictionaries; None for a row with the wrong number of cells."""
     header: list[str] | None = None
     for _, line in text_lines(path):
         cells = line.removeprefix("\ufeff").rstrip("\r\n").split("\t")
@@ -72,7 +66,6 @@ def _read_table(path: Path) -> Iterator[dict[str, Any] | None]:
 
 
 def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
-    """Return a row, or the reason to reject it."""
     fields = {}
     for name in template.names:
         value = plain.get(template.fields.get(name, name))

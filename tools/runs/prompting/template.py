@@ -44,7 +44,6 @@ class Template:
     """text that replaces every field, for score=pmi"""
 
     def __post_init__(self) -> None:
-        """Check keys that depend on each other."""
         field_names = _field_names(self.example)
         if field_names.count(LABEL) != 1:
             raise ValueError(f"example: expected {{label}} once, got it {field_names.count(LABEL)} times")
@@ -93,7 +92,6 @@ def prompt_of(
 
 
 def _fill(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
-    """Return the filled-in texts of an example before and after the label."""
     sides = [""]
     for text, name, _, _ in string.Formatter().parse(example):
         sides[-1] += text
@@ -106,7 +104,6 @@ def _fill(example: str, fields: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _field_names(example: str) -> list[str]:
-    """Return the names in the braces of an example."""
     field_names = []
     for _, name, form, conversion in string.Formatter().parse(example):
         if name is None:

@@ -23,14 +23,10 @@ _UID_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Documents of a set in the order in which grouping concatenated them, shard after shard.
+    """Documents of a set in the order in which grouping concatenated them, shard after shard, each array [n].
 
-    Args:
-        uids: document uids, shape [n].
-        begins: position of the first token among all tokens and separators, shape [n].
-        ends: position after the last token, without the separator, shape [n].
-        shards: shard of each document, ascending, shape [n].
-        lengths: tokens of a full row, per part.
+    `begins` is the position of a document's first token among all tokens and separators, `ends` the one after its last
+    token. `lengths` are the tokens of a full row, per part.
     """
 
     uids: NDArray[np.bytes_]

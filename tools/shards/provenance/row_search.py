@@ -98,7 +98,7 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
 
 
 def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:
-    """Return the uids of the samples whose partner is one of the documents; None without a sample set."""
+    """Return the samples whose partner is one of the documents; None without a sample set."""
     samples = sample_manifest(shards)
     if samples is None:
         return None

@@ -16,12 +16,7 @@ TOKENIZER_HELP = "tokenizer folder, or a set or output folder that has it above 
 
 
 def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
-    """Return the folder of the tokenizer that a set was made with.
-
-    Args:
-        shards: the set.
-        folder: the tokenizer folder, or a set or pipeline output that has it, for a set that was moved.
-    """
+    """Return the tokenizer folder of a set: above it, or `folder`, or in a set or pipeline output there."""
     fingerprint = shards.manifest.tokenizer.fingerprint
     if folder is None:
         return find_tokenizer(shards.path, fingerprint)
@@ -41,10 +36,7 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
 def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:
     """Return pieces that decode ids with a set's tokenizer, or None if no folder above the set has it.
 
-    Args:
-        shards: the set.
-        tokenizer: look here instead, see `tokenizer_folder`; nothing there is an error.
-        limit: tokens shown per passage.
+    `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
     """
     try:
         return Pieces(load_tokenizer(tokenizer_folder(shards, tokenizer)), limit)

@@ -65,12 +65,7 @@ def new_files(folder: Path) -> Iterator[Output]:
 
 
 def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the entries of `quarantine.json` for a copy whose shards are renamed.
-
-    Args:
-        shards: the set; blocks keep their numbers in the copy.
-        names: new name of each shard, by shard number.
-    """
+    """Return the entries of `quarantine.json` for a copy of a set, given the new name of each shard number."""
     if not shards.quarantined:
         return []
     numbers = {facts.path: number for number, facts in enumerate(shards.manifest.shards)}

@@ -19,13 +19,7 @@ _UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True)
 class Sources:
-    """Source labels of documents, sorted by uid.
-
-    Args:
-        names: labels by code.
-        uids: document uids, ascending, 16 bytes each.
-        codes: code of each document.
-    """
+    """Source labels of documents: `uids` ascending, 16 bytes each, the code of each, and the label of each code."""
 
     names: Sequence[str]
     uids: NDArray[np.bytes_]

@@ -103,7 +103,6 @@ def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
 
 
 def _sum(left: Counts, right: Counts) -> Counts:
-    """Return the sum of counts of different lengths."""
     long, short = (left, right) if len(left) >= len(right) else (right, left)
     total = long.copy()
     total[: len(short)] += short

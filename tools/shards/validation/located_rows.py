@@ -9,13 +9,7 @@ from clozeline.pipeline.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class LocatedRows:
-    """The rows of one block.
-
-    Args:
-        path: of the shard.
-        block: number in the shard.
-        rows: all columns of the block.
-    """
+    """The rows of one block of a shard, with all columns."""
 
     path: Path
     block: int

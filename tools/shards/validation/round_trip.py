@@ -37,17 +37,7 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
 
 
 class RoundTrip:
-    """Check example blocks against a sample set, keeping one sample shard in memory.
-
-    Args:
-        examples: the example set.
-        samples: the sample set that it was made from, see `check_origin`.
-        vocabulary: vocabulary of their tokenizer.
-
-    Raises:
-        IntegrityError: the objective has other columns.
-        ConfigurationError: this version has no such objective.
-    """
+    """Check example blocks against their sample set, keeping one sample shard in memory; see `check_origin`."""
 
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
@@ -134,7 +124,6 @@ class RoundTrip:
         return self._rows
 
     def _find_sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
-        """Return the row in the sample shard of each example's sample."""
         identities = _identities(block.rows)
         rows = np.minimum(np.searchsorted(self._names, identities), len(samples) - 1)
         absent = self._names[rows] != identities

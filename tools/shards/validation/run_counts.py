@@ -138,12 +138,10 @@ def _bytes_of(plan: Path) -> int:
 
 
 def _amount(count: Any) -> int:
-    """Return a count, or the sum of a mapping of counts."""
     return sum(count.values()) if isinstance(count, Mapping) else count
 
 
 def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield size and hash of each file that the records list."""
     for record in _records(folder):
         for relative, facts in record.outputs.items():
             path = folder / relative
@@ -230,7 +228,6 @@ def _check_languages(
 
 
 def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `balance` counted per language, over all sources."""
     totals: dict[str, Any] = {}
     for kind in _KINDS:
         for language, by_source in counts.get(kind, {}).items():

@@ -36,9 +36,7 @@ class Findings:
 def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None) -> Findings:
     """Check a set; `open_shards` has already compared manifest, index and file sizes.
 
-    Args:
-        shards: the set.
-        also: a further check, called with each block and its shard number.
+    `also` is a further check, called with each block and its shard number.
     """
     base = BASE_COLUMNS[shards.manifest.kind]
     if base not in {spec.name for spec in shards.columns if spec.kind == "list"}:

@@ -17,10 +17,6 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
 
     The tokenizer is loaded, and its files are compared with the record of the stage that wrote them, if there is one. A
     folder with only `vocabulary.json` is compared by its vocabulary.
-
-    Args:
-        shards: the set.
-        folder: see `tokenizer_folder`; default: the one found above the set.
     """
     facts = shards.manifest.tokenizer
     try:

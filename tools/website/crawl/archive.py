@@ -34,13 +34,7 @@ _RENAMED_HEADERS: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
 class Archive:
     """The WARC of one crawl, open for appending; use as a context manager.
 
-    Args:
-        path: final name, ending in `.warc.gz`.
-        settings: settings of the crawl, stored in the warcinfo record.
-
-    Raises:
-        ConfigurationError: the file was started with other settings, or another crawl is writing it.
-        StorageError: the file cannot be written.
+    A file that was started with other settings, or that another crawl is writing, is a ConfigurationError.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:

@@ -70,12 +70,8 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple[str, ...]) -> Exchange:
     """Request one normalized URL; redirects are answers like any other.
 
-    Args:
-        url: the URL.
-        agent: value of the User-Agent header.
-        timeout: seconds to connect, and again for the entire exchange.
-        page_bytes: maximum body size; a longer body is cut and marked.
-        types: media types whose body is read; of others, only the headers.
+    `timeout` holds for connecting, and again for the entire exchange. A body longer than `page_bytes` is cut and
+    marked; of media types other than `types`, only the headers are read.
     """
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection

@@ -20,13 +20,7 @@ _FOOTBALL: Final = Text(("an American football game was played",))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example of an objective.
-
-    Args:
-        options: options of the objective that differ from the defaults.
-        texts: documents to group, of which the first row is shown; none: those that its grouping needs.
-        variant: which corruption of the row to show.
-    """
+    """One example of an objective: options, documents (none: those that its grouping needs), variant of the row."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     texts: tuple[Text, ...] = ()

@@ -152,7 +152,6 @@ def as_yaml(value: Any) -> str:
 
 
 def _non_default_options(options: Any) -> dict[str, Any]:
-    """Return the fields whose value is not the default."""
     fields = type(options).__pydantic_fields__
     values = {key: (field, getattr(options, key)) for key, field in fields.items()}
     return {

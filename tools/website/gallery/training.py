@@ -38,7 +38,6 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
-    """Return columns and heads, or why there are none."""
     features, frame = [feature.name for feature in objective.features], objective.frame
     try:
         collate = Collate(
