@@ -74,17 +74,10 @@ class StepBytes:
 def build_case(case: str, shape: Shape) -> Model:
     """Return the model of a case, with its frozen parameters frozen."""
     config = ModelConfig(
-        family="encoder",
-        dim=shape.dim,
-        layers=shape.layers,
-        attention_heads=shape.dim // 32,
-        ffn_dim=shape.dim * 8 // 3,
-        norm="rms",
-        activation="silu",
-        gated=True,
-        position=PositionConfig(kind="rope"),
+        family="encoder", dim=shape.dim, layers=shape.layers, attention_heads=shape.dim // 32,
+        ffn_dim=shape.dim * 8 // 3, norm="rms", activation="silu", gated=True, position=PositionConfig(kind="rope"),
         heads={"classification": {"classes": 2}},
-    )
+    )  # fmt: skip
     model = build_model(config, shape.vocabulary, {}, seed=0).train()
     adapter, head = CASES[case], [name for name, _ in model.named_parameters() if name.startswith("heads.")]
     if adapter:
@@ -126,11 +119,9 @@ def count_bytes(model: Model, tensors: dict[str, Tensor]) -> StepBytes:
     (loss.total / loss.count).backward()
     trained = {name: parameter.numel() for name, parameter in parameters.items() if parameter.requires_grad}
     return StepBytes(
-        weights=sum(parameter.nbytes for parameter in parameters.values()),
-        trained=sum(trained.values()),
-        body=sum(count for name, count in trained.items() if not name.startswith("heads.")),
-        saved=saved,
-    )
+        weights=sum(parameter.nbytes for parameter in parameters.values()), trained=sum(trained.values()),
+        body=sum(count for name, count in trained.items() if not name.startswith("heads.")), saved=saved,
+    )  # fmt: skip
 
 
 def measure(case: str, shape: Shape, steps: int) -> dict[str, Any]:

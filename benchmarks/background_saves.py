@@ -32,15 +32,11 @@ def train(folder: Path, shards: Path, options: argparse.Namespace, *, background
     model = {"family": "encoder", "dim": options.dim, "layers": options.layers, "attention_heads": 8}
     model |= {"ffn_dim": 4 * options.dim, "position": {"kind": "rope"}, "dropout": {}, "heads": {"masked_lm": 1.0}}
     config = {
-        "model": model,
-        "data": {"shards": str(shards), "global_batch": 16, "micro_batch": 16, "lanes": 16},
-        "optimizer": {"name": "adamw", "learning_rate": 1e-4},
-        "zero": {"stage": 0},
-        "steps": options.steps,
-        "checkpoint": {"every": EVERY, "asynchronous": background},
-        "log": {"tensorboard": False},
+        "model": model, "data": {"shards": str(shards), "global_batch": 16, "micro_batch": 16, "lanes": 16},
+        "optimizer": {"name": "adamw", "learning_rate": 1e-4}, "zero": {"stage": 0}, "steps": options.steps,
+        "checkpoint": {"every": EVERY, "asynchronous": background}, "log": {"tensorboard": False},
         "output": str(output),
-    }
+    }  # fmt: skip
     path = folder / "train.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
     environment = os.environ | {"DS_ACCELERATOR": "cpu"}
@@ -53,7 +49,7 @@ def train(folder: Path, shards: Path, options: argparse.Namespace, *, background
         "median": statistics.median(ms for step, ms in milliseconds.items() if step % EVERY not in (1, *LATER)),
         "after a save": statistics.median(ms for step, ms in milliseconds.items() if step % EVERY == 1),
         "second to fourth": statistics.median(
-            ms for step, ms in milliseconds.items() if step % EVERY in LATER and step > EVERY
+            ms for at, ms in milliseconds.items() if at % EVERY in LATER and at > EVERY
         ),
         "megabytes": sum(file.stat().st_size for file in next((output / "checkpoints").glob("step-*")).iterdir()) / 1e6,
     }

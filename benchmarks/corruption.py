@@ -71,15 +71,11 @@ def vocabulary() -> Vocabulary:
     special = np.arange(_SIZE) < _FIRST
     first = len(SPECIALS)
     return Vocabulary(
-        size=_SIZE,
-        specials={name: index for index, name in enumerate(SPECIALS)},
+        size=_SIZE, specials={name: index for index, name in enumerate(SPECIALS)},
         sentinels=tuple(range(first, first + SENTINELS)),
-        modes={mode: first + SENTINELS + index for index, mode in enumerate("RSX")},
-        special=special,
-        word_start=np.arange(_SIZE) % 2 == 0,
-        fingerprint="0" * 64,
-        token_counts=10**8 // np.arange(1, _SIZE + 1),
-    )
+        modes={mode: first + SENTINELS + index for index, mode in enumerate("RSX")}, special=special,
+        word_start=np.arange(_SIZE) % 2 == 0, fingerprint="0" * 64, token_counts=10**8 // np.arange(1, _SIZE + 1),
+    )  # fmt: skip
 
 
 def samples(rows: int, length: int, words: Vocabulary) -> Rows:

@@ -9,14 +9,13 @@ packages. Figures are MB of text per CPU second, the best of three runs.
 
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
 from benchmarks.harness import figure, parser, print_figures, write_json
 
-from benchmarks.peers.datatrove_steps import PEER, ask
+from benchmarks.peers.datatrove_steps import PEER, ask, best_seconds
 from clozeline.pipeline.dedup.exact_passes import ExactHashes
 from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureParameters
 from clozeline.pipeline.dedup.parts import Parts
@@ -25,7 +24,6 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 
 DOCUMENT_CHARACTERS = 2700
-RUNS = 3
 TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 12.0}
 
 
@@ -45,26 +43,15 @@ def documents(megabytes: float) -> list[Document]:
     return made
 
 
-def cpu_seconds(work: Callable[[Path], None]) -> float:
-    """Return the CPU seconds of the best of several runs, each in a fresh folder."""
-    seconds = []
-    for _ in range(RUNS):
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.process_time()
-            work(Path(folder))
-            seconds.append(time.process_time() - start)
-    return min(seconds)
-
-
-def passes(source: Path) -> list[Callable[[Path], None]]:
+def passes(source: Path) -> list[Callable[[str], None]]:
     """Return the passes of the stage over one part, in the order of the cases."""
 
-    def exact(folder: Path) -> None:
-        ExactHashes(1, Parts(source, folder, 1, 1), "text", "longest").run(0, Output(folder))
+    def exact(folder: str) -> None:
+        ExactHashes(1, Parts(source, Path(folder), 1, 1), "text", "longest").run(0, Output(Path(folder)))
 
-    def near(folder: Path) -> None:
-        parameters = SignatureParameters(ngram=5, bands=14, rows=8, seed=1)
-        NearSignatures(1, Parts(source, folder, 1, 1), parameters, "longest", after_exact=False).run(0, Output(folder))
+    def near(folder: str) -> None:
+        parts, parameters = Parts(source, Path(folder), 1, 1), SignatureParameters(ngram=5, bands=14, rows=8, seed=1)
+        NearSignatures(1, parts, parameters, "longest", after_exact=False).run(0, Output(Path(folder)))
 
     return [exact, near]
 
@@ -80,7 +67,7 @@ def main() -> None:
         part.parent.mkdir()
         write_documents(part, made)
         for (case, target), key, work in zip(TARGETS.items(), ("exact", "near"), passes(Path(folder)), strict=True):
-            ours, peer = size / cpu_seconds(work), size / theirs[key] if theirs else None
+            ours, peer = size / best_seconds(work), size / theirs[key] if theirs else None
             rows.append(figure(case, "MB/s", ours, peer, "datatrove", target, holds=ours >= target))
     print_figures(rows, ("case", "ours MB/s", "datatrove MB/s", "ratio", "target MB/s", "holds"))
     write_json(options.json, rows)

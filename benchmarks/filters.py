@@ -84,10 +84,8 @@ def compare(
             reasons += verdict.reason == reason
             edits += verdict.reason == reason and (bool(reason) or edited.split() == left.split())
             if verdict.reason != reason:
-                start = " ".join(text[:60].split())
-                differences.append(
-                    f"{name}: ours {verdict.reason or 'keeps'} ({verdict.detail}), peer {reason or 'keeps'}: {start}"
-                )
+                sides = f"ours {verdict.reason or 'keeps'} ({verdict.detail}), peer {reason or 'keeps'}"
+                differences.append(f"{name}: {sides}: {' '.join(text[:60].split())}")
         yield name, reasons, edits, differences
 
 

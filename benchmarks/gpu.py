@@ -143,11 +143,8 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
         x, weight = (
             torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((experiment.rows, 768), (768, 3072))
         )
-        return (
-            partial(torch.mm, x, weight, out=torch.mm(x, weight)),
-            experiment.rows,
-            2.0 * experiment.rows * 768 * 3072,
-        )
+        product = partial(torch.mm, x, weight, out=torch.mm(x, weight))
+        return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
     model = build(experiment, device, tiny)
     if experiment.update:
         for parameter in model.parameters():
@@ -215,11 +212,8 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
     peak = peak_of(device, "bf16", float("nan"))
     line: dict[str, Any] = {**asdict(experiment), "tiny": tiny, "ms": middle, "ms_quartiles": [low, high]}
     line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
-    line |= {
-        "mfu": line["operations_per_s"] / peak.operations if cuda else None,
-        "peak": peak.origin if cuda else None,
-        "kernels": kernels(step, device),
-    }
+    line |= {"mfu": line["operations_per_s"] / peak.operations if cuda else None, "peak": peak.origin if cuda else None}
+    line |= {"kernels": kernels(step, device)}
     torch.use_deterministic_algorithms(before)
     line |= {"torch": torch.__version__, "device": str(device)}
     if cuda:
@@ -251,11 +245,8 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         experiment = experiments()[name]
         if options.tiny:
-            small = {
-                "rows": min(experiment.rows, 4),
-                "columns": min(experiment.columns, 16),
-                "targets": min(experiment.targets, 5),
-            }
+            most = {"rows": 4, "columns": 16, "targets": 5}
+            small = {name: min(getattr(experiment, name), limit) for name, limit in most.items()}
             experiment = replace(experiment, **small, label_capacity=64)
         line = {"name": name, **measure(experiment, device, options.warm, options.steps, options.tiny)}
         with options.output.open("a", encoding="utf-8") as file:

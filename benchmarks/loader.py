@@ -85,10 +85,9 @@ def run_case(name: str, root: Path, workers: int) -> dict[str, float]:
 
 def in_fresh_process(python: str, name: str, root: Path, workers: int = 0) -> dict[str, float] | None:
     """Run a case in a process of its own; None: its package is not installed, or it failed."""
+    options = ("--case", name, "--folder", root, "--workers", workers)
     try:
-        figures: dict[str, float] = run_script(
-            __file__, "--case", name, "--folder", root, "--workers", workers, python=python
-        )
+        figures: dict[str, float] = run_script(__file__, *options, python=python)
     except RuntimeError as error:
         print(f"{name}{f' with {workers} worker processes' if workers else ''}: skipped: {error}")
         return None
@@ -110,16 +109,13 @@ def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[st
         if workers and CASES[name].has_workers:
             parallel = in_fresh_process(pythons[name], name, root, workers)
             facts |= {} if parallel is None else {"rate_with_workers": parallel["best_rate"]}
-        figures_by_case[name] = _merge_rounds(figures_by_case.get(name, {}), facts)
+        for key, value in figures_by_case.get(name, {}).items():
+            facts[key] = (max if key.startswith(_LARGEST) else min)(value, facts.get(key, value))
+        figures_by_case[name] = facts
     for name, facts in figures_by_case.items():
         size = sum(path.stat().st_size for path in _folder(root, name).rglob("*") if path.is_file())
         facts["bytes_per_token"] = size / np.load(root / "lengths.npy").sum()
     return figures_by_case
-
-
-def _merge_rounds(old: Figures, new: Figures) -> dict[str, float]:
-    best = {key: (max if key.startswith(_LARGEST) else min)(value, new.get(key, value)) for key, value in old.items()}
-    return {**new, **best}
 
 
 def _folder(root: Path, name: str) -> Path:
@@ -132,10 +128,8 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     if workers:
         title = f"samples/s, best window, {workers} worker processes"
         columns[title] = lambda facts: f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
-    print_table(
-        ("loader", *columns),
-        ((name, *(cell(figures_by_case[name]) for cell in columns.values())) for name in figures_by_case),
-    )
+    lines = ((name, *(cell(figures) for cell in columns.values())) for name, figures in figures_by_case.items())
+    print_table(("loader", *columns), lines)
     rows = []
     for cpu, wall, mean_cpu, mean_wall in ratios(figures_by_case):
         target = f"{cpu.target:.3g}" if cpu.target == wall.target else f"{cpu.target:.2f}, {wall.target:.2f}"
@@ -149,13 +143,12 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
 def main() -> int:
     """Measure every case, print the tables; the exit code is 1 if our CPU time is above its limit."""
     made = parser(
-        __doc__,
-        samples=(200_000, f"a multiple of {BATCH}"),
+        __doc__, samples=(200_000, f"a multiple of {BATCH}"),
         rounds=(1, "repeat everything and keep the best of each figure"),
         workers=(0, "measure peers also with this many worker processes"),
         peers_python=(sys.executable, "interpreter of the environment with the peers"),
         folder=(Path, "folder for the samples; default: a temporary one"),
-    )
+    )  # fmt: skip
     made.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")
     made.add_argument("--case", choices=list(CASES), help="write or measure one case in this process")
     options = made.parse_args()

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import ROOT, Claim, parser, print_claims, resident_bytes, run_script, system_load, write_json
+from benchmarks.harness import ROOT, Claim, finish, parser, resident_bytes, run_script, system_load
 
 import numpy as np
 import torch
@@ -96,13 +96,9 @@ def encoder_batch(ids: torch.Tensor, positions: torch.Tensor) -> dict[str, torch
     """Return our batch of full rows with labels at flat positions."""
     rows, columns = ids.shape
     return {
-        "input_ids": ids,
-        "position_ids": torch.arange(columns)[None],
-        "lengths": torch.full((rows,), columns),
-        "row_weight": torch.ones(rows),
-        "label_index": positions,
-        "label_ids": ids.flatten()[positions],
-    }
+        "input_ids": ids, "position_ids": torch.arange(columns)[None], "lengths": torch.full((rows,), columns),
+        "row_weight": torch.ones(rows), "label_index": positions, "label_ids": ids.flatten()[positions],
+    }  # fmt: skip
 
 
 def dense(ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -244,11 +240,8 @@ def main() -> int:
         torch.manual_seed(0)
         print(json.dumps(peak(options.case, options.side) if options.side else rates(options.case, options.rounds)))
         return 0
-    claims = compare(options.cases, options.rounds)
-    print_claims(claims)
-    print(f"\n{system_load()}")
-    write_json(options.json, [claim.row() for claim in claims])
-    return int(not all(claim.holds for claim in claims))
+    print(system_load())
+    return finish(compare(options.cases, options.rounds), options.json)
 
 
 if __name__ == "__main__":

@@ -33,19 +33,12 @@ _LIMITS = {"open s": 5.0, "heap MiB": 300.0, "block us": 20.0}
 def write_synthetic(folder: Path, shards: int) -> None:
     """Write manifest and index of shards that do not exist."""
     length = BLOCK_ROWS * _ROW_BYTES
-    infos = [
-        ShardInfo(
-            path=f"shard-{number:07d}.arrow",
-            bytes=length + 1000,
-            sha256=f"{number:064x}",
-            rows=BLOCK_ROWS,
-            blocks=(Block(400, length, BLOCK_ROWS, number.to_bytes(16, "big")),),
-            tokens=BLOCK_ROWS * 512,
-            longest=512,
-            largest_block=length,
-        )
-        for number in range(shards)
-    ]
+    infos = []
+    for number in range(shards):
+        block = Block(400, length, BLOCK_ROWS, number.to_bytes(16, "big"))
+        tokens: Any = {"tokens": BLOCK_ROWS * 512, "longest": 512, "largest_block": length}
+        path, sha256 = f"shard-{number:07d}.arrow", f"{number:064x}"
+        infos.append(ShardInfo(path, length + 1000, sha256, BLOCK_ROWS, (block,), **tokens))
     finish_set(folder, folder, infos)
 
 
@@ -61,12 +54,9 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, ranks)
     opened = time.perf_counter()
     figures = {
-        "shards": len(manifest.shards),
-        "ranks": ranks,
-        "manifest s": loaded - start,
-        "index s": opened - loaded,
+        "shards": len(manifest.shards), "ranks": ranks, "manifest s": loaded - start, "index s": opened - loaded,
         "heap MiB": (resident_bytes() - before) / 2**20,
-    }
+    }  # fmt: skip
     # The block at a position of the order.
     start = time.perf_counter()
     for position in range(1000):

@@ -86,11 +86,10 @@ def main() -> None:
     for files in options.files:
         for single_file in (True, False):
             with tempfile.TemporaryDirectory() as folder:
-                source = write(Path(folder) / "in", cut(text, files), one=single_file)
+                source = write(Path(folder) / "in", cut(text, files), single_file=single_file)
                 seconds, written = measure(source, Path(folder))
-            rows.append(
-                {"documents": files, "files": 1 if single_file else files, "cpu_s": seconds, "written": written}
-            )
+            count = 1 if single_file else files
+            rows.append({"documents": files, "files": count, "cpu_s": seconds, "written": written})
     cells = [(f"{r['documents']:,}", f"{r['files']:,}", f"{r['cpu_s']:.1f}", f"{r['written']:,}") for r in rows]
     head = ("documents", "input files", "CPU s", "files written")
     print_table(head, cells, f"{len(text) / 1e6:.1f} MB of text")

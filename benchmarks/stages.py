@@ -51,12 +51,10 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
 
 def main() -> None:
     options = parser(
-        __doc__,
-        input=(str, "files of text, like `input=` of a recipe"),
-        terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"),
-        nodes=32,
+        __doc__, input=(str, "files of text, like `input=` of a recipe"),
+        terabytes=(10.0, "terabytes of text, for the last column (default: %(default)s)"), nodes=32,
         cores=(64, "cores of a node (default: %(default)s)"),
-    ).parse_args()
+    ).parse_args()  # fmt: skip
     with tempfile.TemporaryDirectory() as temporary:
         folder, start = Path(temporary), time.monotonic()
         source = options.input or str(folder / "texts.jsonl")

@@ -24,6 +24,7 @@ from clozeline.train.data.stream.stream import Stream
 
 _WARM_BLOCKS = 500
 """Blocks after which every buffer has its final size."""
+_BURSTS = 200
 _BURST = 32
 """Batches taken one after another, fewer than the stream builds ahead."""
 _PAUSE_S = 0.02
@@ -44,7 +45,14 @@ def measure(folder: Path, blocks: int) -> list[Claim]:
         _read(stream, blocks)
         after, children = process.memory_info().rss, len(process.children(recursive=True))
         mapped = sum(part.path.startswith("/dev/shm") for part in process.memory_maps())
-        taken = _seconds_to_take(stream, 200)
+        # CPU seconds of this thread per batch that is already built
+        taken = 0.0
+        for _ in range(_BURSTS):
+            time.sleep(_PAUSE_S)
+            start = time.thread_time()
+            for _ in range(_BURST):
+                stream.next_step()
+            taken += (time.thread_time() - start) / _BURSTS / _BURST
     budget = 2 * LANES * shards.manifest.max_block_bytes  # per lane one block in use, and one ahead
     return [
         Claim("memory", "MB beyond the imports", (after - before) / _MB, 2 * budget / _MB + 150),
@@ -59,18 +67,6 @@ def _read(stream: Stream, blocks: int) -> None:
     while stream.stats()["blocks"] < blocks:
         for _ in range(1000):
             stream.next_step()
-
-
-def _seconds_to_take(stream: Stream, bursts: int) -> float:
-    """Return the CPU seconds of this thread per batch that is already built."""
-    spent = 0.0
-    for _ in range(bursts):
-        time.sleep(_PAUSE_S)
-        start = time.thread_time()
-        for _ in range(_BURST):
-            stream.next_step()
-        spent += time.thread_time() - start
-    return spent / bursts / _BURST
 
 
 def _shared_files() -> set[str]:

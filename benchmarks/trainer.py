@@ -12,13 +12,10 @@ can only slow a run down.
 
 import contextlib
 import io
-import math
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,11 +47,11 @@ SKIPPED = 4
 Times = tuple[float, float]
 
 
-@dataclass
 class Clock:
     """CPU and wall seconds at the end of each step."""
 
-    ends: list[Times] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.ends: list[Times] = []
 
     def tick(self) -> None:
         self.ends.append((time.process_time(), time.perf_counter()))
@@ -189,7 +186,7 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     wait, wall = min(waits), min(wall for _, wall in ours)
     return [
         *compare(ours, bare, "bare torch loop", BARE_TARGET),
-        *compare(ours, other, "Hugging Face Trainer", math.inf),
+        *compare(ours, other, "Hugging Face Trainer", float("inf")),
         figure("waiting for data", "ms", wait, wall, "wall of a step", "<= 0.02 x", holds=wait <= 0.02 * wall),
     ]
 
@@ -199,7 +196,8 @@ def compare(ours: Sequence[Times], peer: Sequence[Times], name: str, target: flo
     ratios = [mine[0] / other[0] for mine, other in zip(ours, peer, strict=True)]
     cpu, peer_cpu = (median(step[0] for step in side) for side in (ours, peer))
     wall, peer_wall = (min(step[1] for step in side) for side in (ours, peer))
-    bound, rounds = f"<= {target} x" if target < math.inf else "-", f"{name}, {min(ratios):.2f} to {max(ratios):.2f}"
+    bound = f"<= {target} x" if target < float("inf") else "-"
+    rounds = f"{name}, {min(ratios):.2f} to {max(ratios):.2f}"
     row = figure("CPU of a step", "ms", cpu, peer_cpu, rounds, bound, holds=median(ratios) <= target)
     row["ratio"] = median(ratios)
     return [row, figure("wall of a step", "ms", wall, peer_wall, name, "-", holds=True)]
@@ -222,4 +220,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -110,18 +110,15 @@ def cells(output: Path, tasks: Sequence[str], counts: Sequence[int]) -> Iterator
             runs = {begin: read_scored(output / f"{task}-{count}-{begin}") for begin in STARTS}
             first = runs["all"][0].scores
             for metric in dict.fromkeys([METRICS.get(task, next(iter(first["metrics"]))), *first["metrics"]]):
-                scores = {
-                    begin: [run.scores["metrics"][metric] for run in scored_runs] for begin, scored_runs in runs.items()
+                scores = {begin: [run.scores["metrics"][metric] for run in scored] for begin, scored in runs.items()}
+                baselines = {name: values[metric] for name, values in first["baselines"].items()}
+                row = {"task": task, "labels": count, "test": first["n"], "metric": metric, "baselines": baselines}
+                tests = {
+                    other: ttest_ind(scores["all"], scores[other], equal_var=False, alternative="greater")
+                    for other in STARTS[1:]
+                    if len(scores["all"]) > 1
                 }
-                baselines = {name: scored_runs[metric] for name, scored_runs in first["baselines"].items()}
-                yield {"task": task, "labels": count, "test": first["n"], "metric": metric, "baselines": baselines} | {
-                    "scores": scores,
-                    "p": {
-                        other: float(ttest_ind(scores["all"], scores[other], equal_var=False, alternative="greater")[1])
-                        for other in STARTS[1:]
-                        if len(scores["all"]) > 1
-                    },
-                }
+                yield {**row, "scores": scores, "p": {other: float(test[1]) for other, test in tests.items()}}
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:

@@ -62,17 +62,9 @@ def write_shards(folder: Path, rows: int = 2048) -> Path:
     frame = {"padding_side": "right", "decoder_start": None}
     objective = {"name": "masked_lm", "label": "masked_lm", "options": {}, "architecture": "encoder", "frame": frame}
     write_manifest(
-        folder,
-        name="walks/train",
-        kind="examples",
-        seed=7,
-        tokenizer=facts,
-        columns=specs,
-        objective={**objective, "heads": ["masked_lm"]},
-        shards=[info],
-        output=Output(folder),
-        **shape,
-    )
+        folder, name="walks/train", kind="examples", seed=7, tokenizer=facts, columns=specs,
+        objective={**objective, "heads": ["masked_lm"]}, shards=[info], output=Output(folder), **shape,
+    )  # fmt: skip
     return folder / "manifest.json"
 
 
@@ -80,19 +72,13 @@ def write_training(path: Path, **changes: Any) -> Path:
     """Write the configuration of a BERT-like encoder of 1.3 million parameters."""
     model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn_dim": 512}
     model |= {
-        "heads": {"masked_lm": 1.0},
-        "dropout": {"hidden": 0.1, "attention": 0.1},
-        "position": {"maximum": LENGTH},
-    }
+        "heads": {"masked_lm": 1.0}, "dropout": {"hidden": 0.1, "attention": 0.1}, "position": {"maximum": LENGTH},
+    }  # fmt: skip
     plain = {
-        "model": model,
-        "data": {"global_batch": 16, "micro_batch": 4, "lanes": 8},
-        "optimizer": {"name": "adamw", "learning_rate": 0.001},
-        "schedule": {"name": "linear", "warmup": 5},
-        "checkpoint": {"every": None},
-        "log": {"tensorboard": False},
-        **changes,
-    }
+        "model": model, "data": {"global_batch": 16, "micro_batch": 4, "lanes": 8},
+        "optimizer": {"name": "adamw", "learning_rate": 0.001}, "schedule": {"name": "linear", "warmup": 5},
+        "checkpoint": {"every": None}, "log": {"tensorboard": False}, **changes,
+    }  # fmt: skip
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     return path
 
@@ -127,9 +113,7 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
     return results
 
 
-def compare(
-    results: dict[int, dict[str, Any]], config: TrainConfig, parameters: dict[str, int]
-) -> list[dict[str, Any]]:
+def compare(results: dict[int, dict[str, Any]], config: TrainConfig, sizes_of: dict[str, int]) -> list[dict[str, Any]]:
     """Return the loss differences of the stages, then their bytes against the formula."""
     differences, sizes = [], []
     for stage, result in results.items():
@@ -139,8 +123,8 @@ def compare(
         holds = difference <= LARGEST_DIFFERENCE
         differences.append(figure(case, "nats", difference, 0.0, "stage 0", target, holds=holds))
         zero = {**config.__dict__, "zero": type(config.zero)(stage=stage)}
-        expected = estimate_memory(type(config)(**zero), parameters["all"], RANKS).total
-        expected += 4 * parameters["small"] * (stage == 3)
+        expected = estimate_memory(type(config)(**zero), sizes_of["all"], RANKS).total
+        expected += 4 * sizes_of["small"] * (stage == 3)
         counted = max(sum(rank[name] for name in ("weights", "gradients", "optimizer")) for rank in result["memory"])
         case, target = f"stage {stage}: bytes of state a rank", f"<= {MEMORY_OVER_FORMULA} x formula"
         holds = counted <= MEMORY_OVER_FORMULA * expected

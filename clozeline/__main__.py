@@ -27,12 +27,9 @@ _OWN: Final = {
 }
 # Headings of the commands by their room in `tools/`.
 _HEADINGS: Final = {
-    "shards": "shard sets",
-    "runs": "trained models",
-    "models": "import, export and tokenizers",
-    "experiments": "experiments",
-    "website": "crawling",
-}
+    "shards": "shard sets", "runs": "trained models", "models": "import, export and tokenizers",
+    "experiments": "experiments", "website": "crawling",
+}  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
 _HIDDEN: Final = frozenset({"draw-flow", "make-gallery", "serve-pydoc"})
 _FORMER_NAMES: Final = {"neighbours": "neighbors"}
@@ -93,11 +90,18 @@ def main() -> int:
     elif name in _own() and arguments[:1] in (["--help"], ["-h"]):
         sys.stdout.write(f"usage: clozeline {_own()[name]}\n\n{_OWN[_own()[name]]}\n")
     elif name == "where":
-        _where(arguments)
+        path = HOME.joinpath(*arguments)  # for launchers that start a file: `deepspeed $(clozeline where ...)`
+        if not path.exists():
+            raise _refusal(f"{path}: no such file")
+        sys.stdout.write(f"{path}\n")
     else:
-        command = _command(name)
+        known = {key: command for group in commands().values() for key, command in group.items()}
+        dashed = _FORMER_NAMES.get(name, _with_dashes(name))
+        if dashed not in known:
+            near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
+            raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
-        return command.run(arguments)
+        return known[dashed].run(arguments)
     return 0
 
 
@@ -105,26 +109,9 @@ def _own() -> dict[str, str]:
     return {words.partition(" ")[0]: words for words in _OWN}
 
 
-def _command(name: str) -> Command:
-    known = {key: command for group in commands().values() for key, command in group.items()}
-    dashed = _FORMER_NAMES.get(name, _with_dashes(name))
-    if dashed in known:
-        return known[dashed]
-    near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
-    raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))
-
-
 def _refusal(message: str) -> SystemExit:
     sys.stderr.write(f"error: {message}\n")
     return SystemExit(64)
-
-
-def _where(arguments: list[str]) -> None:
-    """Print the path of a file of Clozeline, for launchers that start a file: `deepspeed $(clozeline where ...)`."""
-    path = HOME.joinpath(*arguments)
-    if not path.exists():
-        raise _refusal(f"{path}: no such file")
-    sys.stdout.write(f"{path}\n")
 
 
 def _help() -> str:

@@ -22,13 +22,11 @@ from clozeline.stop_signals import WARNINGS
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""
 
-    def _takes_keys(self) -> bool:
-        return any(action.metavar == "key=value" for action in self._actions)
-
     def error(self, message: str) -> NoReturn:
         """Raise the message as a ConfigurationError; an option that is a key is answered with `key=value`."""
         words = message.removeprefix("unrecognized arguments: ").split()
-        if words[0].startswith("--") and message.startswith("unrecognized") and self._takes_keys():
+        takes_keys = any(action.metavar == "key=value" for action in self._actions)
+        if words[0].startswith("--") and message.startswith("unrecognized") and takes_keys:
             option, _, value = words[0].partition("=")
             key = option.removeprefix("--").replace("-", "_")
             raise ConfigurationError(f"{option}: no such option; keys are written {key}={value or 'VALUE'}; see --help")

@@ -60,13 +60,10 @@ def publish(path: Path) -> Iterator[Path]:
         with replacing(path) as temporary:
             yield temporary
     except OSError as error:
-        if error.filename is not None and not _belongs(Path(os.fsdecode(error.filename)), path):
+        failed = path if error.filename is None else Path(os.fsdecode(error.filename))
+        if failed.parent != path.parent and failed not in path.parents:
             raise  # a file that was read meanwhile
         raise StorageError(cannot_write(path, error)) from error
-
-
-def _belongs(failed: Path, path: Path) -> bool:
-    return failed.parent == path.parent or failed in path.parents
 
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -114,26 +111,24 @@ def sweep(folder: Path) -> None:
     for path in folder.rglob("*.tmp"):
         host, _, rest = path.name.split(".")[-2].partition("-")
         process = rest.split("-")[0]
-        if host == _HOST and process.isdigit():
-            dead = not psutil.pid_exists(int(process))
-        else:
-            dead = time.time() - _modification_time(path) > _LEASE_S
-        if dead:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # removed meanwhile
+            if host == _HOST and process.isdigit():
+                dead = not psutil.pid_exists(int(process))
+            else:
+                dead = time.time() - path.stat().st_mtime > _LEASE_S
+            if dead:
+                path.unlink()
 
 
-def _modification_time(path: Path) -> float:
-    """Return when a file was last written; the present time if it was removed meanwhile."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
+def publish_text(path: Path, text: str) -> None:
+    """Publish a text as UTF-8."""
+    with publish(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def publish_json(path: Path, data: Any) -> None:
     """Publish plain data as JSON with sorted keys."""
-    with publish(path) as temporary:
-        temporary.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    publish_text(path, json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -37,26 +37,22 @@ class RecordedFile:
         except OSError as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             raise StorageError(f"{self.path}: {reason}; {repair_of(self.path)}") from error
-        self._compare(content)
-        return content
-
-    def text(self) -> str:
-        """Return the content as text, compared in the same way."""
-        return str(self.buffer(), "utf-8")
-
-    def _compare(self, content: pa.Buffer) -> None:
         if not self.xxh3_128:
-            return
+            return content
         if content.size != self.bytes:
             expected, got = f"{self.bytes} bytes", f"{content.size}"
         elif (digest := xxhash.xxh3_128_hexdigest(content)) != self.xxh3_128:
             expected, got = f"xxh3 {self.xxh3_128}", digest
         else:
-            return
+            return content
         raise IntegrityError(
             f"{self.path}: expected {expected}, got {got}: these are not the bytes that '{self.stage}' wrote; "
             f"{repair_of(self.path)}"
         )
+
+    def text(self) -> str:
+        """Return the content as text, compared in the same way."""
+        return str(self.buffer(), "utf-8")
 
 
 def find_file(folder: Path, record: str, relative: str) -> RecordedFile:

@@ -89,16 +89,16 @@ class OneOf:
     package: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain)
-        )
+        def check(entry: Any) -> Chosen:
+            if isinstance(entry, Chosen):
+                return entry
+            if not isinstance(entry, (str, Mapping)):
+                raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
+            try:
+                return choose(self.package, entry)
+            except ConfigurationError as error:
+                raise ValueError(str(error)) from error
 
-    def _validate(self, entry: Any) -> Chosen:
-        if isinstance(entry, Chosen):
-            return entry
-        if not isinstance(entry, (str, Mapping)):
-            raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
-        try:
-            return choose(self.package, entry)
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from error
+        return core_schema.no_info_plain_validator_function(
+            check, serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain)
+        )

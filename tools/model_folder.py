@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import file_hash, publish, publish_json
+from clozeline.files import file_hash, publish, publish_json, publish_text
 from clozeline.model.checkpoints import IMPORT_RECORD, IMPORT_RECORD_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
 from clozeline.sealed_json import seal
 
@@ -41,8 +41,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
-    with publish(folder / MODEL) as temporary:
-        temporary.write_text(f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
+    publish_text(folder / MODEL, f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
     write_tensors(folder / WEIGHTS, {**checkpoint.tensors, **unread})
     facts = {

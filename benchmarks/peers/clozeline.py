@@ -119,19 +119,11 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
     from clozeline.pipeline.shards import write_manifest
 
     write_manifest(
-        folder,
-        name="benchmark",
-        kind="examples",
-        seed=1,
+        folder, name="benchmark", kind="examples", seed=1,
         tokenizer={"name": "none", "fingerprint": "", "vocab_size": 65536, "special_ids": {"pad": 0}},
-        columns=_columns(),
-        block_rows=BLOCK_ROWS,
-        container="arrow",
-        codec=codec,
-        shards=shards,
-        output=Output(root),
+        columns=_columns(), block_rows=BLOCK_ROWS, container="arrow", codec=codec, shards=shards, output=Output(root),
         objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
-    )
+    )  # fmt: skip
 
 
 def _columns() -> list[Any]:

@@ -66,7 +66,7 @@ def filter_seconds(texts: Sequence[str]) -> float:
     from datatrove.data import Document
 
     steps = list(_filters().values())
-    return _best(lambda _: [step.filter(Document(text=text, id="")) for text in texts for step in steps])
+    return best_seconds(lambda _: [step.filter(Document(text=text, id="")) for text in texts for step in steps])
 
 
 def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
@@ -81,13 +81,13 @@ def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
     near = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
 
     def seconds(step: Any, config: Any) -> float:
-        return _best(lambda folder: step(folder, config=config).run(Document(text=text, id="") for text in texts))
+        return best_seconds(lambda name: step(name, config=config).run(Document(text=text, id="") for text in texts))
 
     return {"exact": seconds(ExactDedupSignature, exact), "near": seconds(MinhashDedupSignature, near)}
 
 
-def _best(work: Callable[[str], Any]) -> float:
-    """Return the CPU seconds of the best of several runs."""
+def best_seconds(work: Callable[[str], Any]) -> float:
+    """Return the CPU seconds of the best of several runs, each in a fresh folder."""
     seconds = []
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as folder:

@@ -211,7 +211,9 @@ class WebDataset(Loader):
 
         dataset = webdataset.WebDataset(self.urls, shardshuffle=False, empty_check=False)
         shuffled = dataset.shuffle(_BUFFER, rng=random.Random(1)).decode().to_tuple("ids.npy")
-        batches = shuffled.batched(BATCH, collation_fn=_pad_samples, partial=True)
+        batches = shuffled.batched(
+            BATCH, collation_fn=lambda samples: (pad_rows([ids for (ids,) in samples]),), partial=True
+        )
         source = webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers) if self.workers else batches
         for number, (ids,) in enumerate(source):
             if number >= self.skip:
@@ -222,10 +224,6 @@ class WebDataset(Loader):
     def state(self) -> int:
         """Return the number of batches delivered."""
         return self.done
-
-
-def _pad_samples(samples: list[tuple[Any]]) -> tuple[torch.Tensor]:
-    return (pad_rows([ids for (ids,) in samples]),)
 
 
 def add_array(archive: tarfile.TarFile, name: str, values: np.ndarray[Any, Any]) -> None:
@@ -257,13 +255,9 @@ class LitData(Loader):
         import litdata
 
         litdata.optimize(
-            fn=_TokenChunks(str(ids.filename)),
-            inputs=list(range(0, len(ids), 1000)),
-            output_dir=str(folder / "lit"),
-            chunk_size=LENGTH * 1920 * 8,
-            num_workers=1,
-            item_loader=litdata.TokensLoader(),
-        )
+            fn=_TokenChunks(str(ids.filename)), inputs=list(range(0, len(ids), 1000)), output_dir=str(folder / "lit"),
+            chunk_size=LENGTH * 1920 * 8, num_workers=1, item_loader=litdata.TokensLoader(),
+        )  # fmt: skip
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for batch in self.loader:
@@ -305,7 +299,11 @@ class Mosaic(Loader):
         try:
             import torchvision  # noqa: F401
         except (ImportError, RuntimeError):  # absent, or built for another torch
-            _stand_in_for_torchvision()
+            modules: dict[str, dict[str, Any]] = {"datasets": {"VisionDataset": object}, "transforms": {}}
+            modules |= {"transforms.functional": {"to_tensor": None}}
+            for name in ("torchvision", *(f"torchvision.{name}" for name in modules)):
+                sys.modules[name] = ModuleType(name, "Stands in for a package that is not installed.")
+                vars(sys.modules[name]).update(modules.get(name.removeprefix("torchvision."), {}))
         import streaming  # noqa: F401
 
     @staticmethod
@@ -322,17 +320,3 @@ class Mosaic(Loader):
 
     def state(self) -> Any:
         return self.loader.state_dict()
-
-
-def _stand_in_for_torchvision() -> None:
-    """Register empty modules with the two names that streaming imports."""
-    contents: dict[str, dict[str, Any]] = {
-        "torchvision": {},
-        "torchvision.datasets": {"VisionDataset": object},
-        "torchvision.transforms": {},
-        "torchvision.transforms.functional": {"to_tensor": None},
-    }
-    for name, names in contents.items():
-        module = ModuleType(name, "Stands in for a package that is not installed.")
-        module.__dict__.update(names)
-        sys.modules[name] = module

@@ -90,11 +90,9 @@ def _measure_throughput(loader: Loader) -> dict[str, float]:
         cpu.append((time.process_time() - clocks[0]) / rows * 1e6)
         wall.append((time.perf_counter() - clocks[1]) / rows)
     return {
-        "least_cpu": min(cpu),
-        "cpu": float(np.mean(cpu)),
-        "best_rate": 1 / min(wall),
+        "least_cpu": min(cpu), "cpu": float(np.mean(cpu)), "best_rate": 1 / min(wall),
         "rate": 1 / float(np.mean(wall)),
-    }
+    }  # fmt: skip
 
 
 def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:

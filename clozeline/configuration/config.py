@@ -13,7 +13,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -72,33 +72,22 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
     remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
-    value, mistakes = _validate(schema, _with_secrets(resolved, str(path)), "")
+    if _FORMER_NAMES.get():
+        resolved = without_masks(resolved)  # a masked secret in the file of an earlier run counts as not given
+    elif (masked := next(iter_masked_keys(resolved), None)) is not None:
+        raise ConfigurationError(
+            f"{path}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
+            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
+        )
+    value, mistakes = _validate(schema, resolved, "")
     if mistakes:
-        in_file = _mistakes_alone(schema, data, str(path)) if overrides else mistakes
+        in_file = [] if overrides else mistakes
+        with suppress(ConfigurationError):  # without overrides, a reference in the file may lead nowhere
+            in_file = in_file or _validate(schema, override(schema, data, [], str(path)), "")[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
     validated: T = value
     return validated
-
-
-def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
-    """Return the mistakes of a file without the overrides; none if a reference in it cannot be resolved."""
-    try:
-        return _validate(schema, override(schema, data, [], where), "")[1]
-    except ConfigurationError:
-        return []
-
-
-def _with_secrets(data: Any, where: str) -> Any:
-    """Return data with its secrets; a masked secret in the file of an earlier run counts as not given."""
-    if _FORMER_NAMES.get():
-        return without_masks(data)
-    if (masked := next(iter_masked_keys(data), None)) is not None:
-        raise ConfigurationError(
-            f"{where}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
-            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
-        )
-    return data
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
@@ -139,14 +128,10 @@ def former_names() -> Iterator[None]:
 def iter_renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield (former key, present key), both dotted, for every renamed key below a config class."""
     for inner in config_classes(schema):
-        for former, present in _collect_renames(inner).items():
+        for former, present in _merge_from_bases(inner, "RENAMED").items():
             yield f"{prefix}{former}", f"{prefix}{present}"
         for name, kind in fields_of(inner).items():
             yield from iter_renamed_keys(kind, f"{prefix}{name}.")
-
-
-def _collect_renames(kind: Any) -> dict[str, str]:
-    return _merge_from_bases(kind, "RENAMED")
 
 
 def _merge_from_bases(kind: Any, attribute: str) -> dict[str, str]:
@@ -161,15 +146,13 @@ def _with_present_names(schema: Any, data: Any) -> Any:
         return data
     present = dict(data)
     for inner in config_classes(schema):
-        renamed, fields = _collect_renames(inner), fields_of(inner)
-        present = dict(_present(renamed, key, value) for key, value in present.items())
+        renamed, fields, entries = _merge_from_bases(inner, "RENAMED"), fields_of(inner), present.items()
+        present = {}
+        for key, value in entries:
+            name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
+            present[name] = word if equals else value
         present |= {key: _with_present_names(fields[key], value) for key, value in present.items() if key in fields}
     return present
-
-
-def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any]:
-    name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
-    return name, word if equals else value
 
 
 def _explain(schema: Any, error: Any, prefix: str) -> str:

@@ -39,7 +39,10 @@ def _apply_all(schema: Any, data: dict[str, Any], overrides: Sequence[str], wher
         config = OmegaConf.create(data)
         for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
             key, text = _split(item)
-            remember(_nested(key, text))
+            nested: Any = _value(text)
+            for part in reversed(key.split(".")):
+                nested = {part: nested}
+            remember(nested)
             for dotted in _expand_key(schema, config, key.split(".")):
                 _apply(schema, config, dotted, _value(text))
     except OmegaConfBaseException as error:
@@ -54,14 +57,6 @@ def _split(item: str) -> tuple[str, str]:
     if not text:  # a variable of the shell without a value; an empty path would be the working directory
         raise ConfigurationError(f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text")
     return key, text
-
-
-def _nested(key: str, text: str) -> Any:
-    """Return `{"a": {"b": value}}` for `a.b` and the text of a value."""
-    nested: Any = _value(text)
-    for part in reversed(key.split(".")):
-        nested = {part: nested}
-    return nested
 
 
 def _value(text: str) -> Any:
@@ -87,18 +82,13 @@ def _expand_key(schema: Any, config: Any, key: list[str]) -> list[str]:
                 )
             listed = [[*key[:depth], str(index), *key[depth:]] for index in range(len(node))]
             return [dotted for entry in listed for dotted in _expand_key(schema, config, entry)]
-        if path and (full := _mapping_of(kind, node)) is not None:
-            OmegaConf.update(config, path, full, merge=False)
+        if path and isinstance(node, str) and (word := word_key(kind)) is not None:
+            OmegaConf.update(config, path, {word: node}, merge=False)
         absent = node is None or (OmegaConf.is_dict(node) and part not in node)
         if absent and depth + 1 < len(key) and (default := default_of(kind, part)) is not None:
             OmegaConf.update(config, ".".join(key[: depth + 1]), default, merge=False)
         kind = below(kind, part)
     return [".".join(key)]
-
-
-def _mapping_of(kind: Any, value: Any) -> dict[str, Any] | None:
-    word = word_key(kind)
-    return {word: value} if word is not None and isinstance(value, str) else None
 
 
 def _apply(schema: Any, config: Any, key: str, value: Any) -> None:

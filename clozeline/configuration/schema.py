@@ -54,13 +54,11 @@ def _type_name(kind: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a default as YAML has it, so that it can be copied: `null`, `true`, `[0.9, 0.98]`."""
-
-    def named(item: Any) -> str:
-        return str(getattr(item, "name", item))  # an algorithm is shown by its name
-
-    plain = value is None or isinstance(value, (bool, str, list, tuple, dict))
-    text = json.dumps(value, default=named) if plain else named(value)
+    """Return a default as YAML has it, so that it can be copied: `null`, `true`, `[0.9, 0.98]`; algorithms by name."""
+    if value is None or isinstance(value, (bool, str, list, tuple, dict)):
+        text = json.dumps(value, default=lambda item: str(getattr(item, "name", item)))
+    else:
+        text = str(getattr(value, "name", value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -21,10 +21,9 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, Hashable):
-                raise yaml.constructor.ConstructorError(None, None, "a key is a list or a mapping", key_node.start_mark)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
+            if not isinstance(key, Hashable) or key in seen:
+                problem = f"key {key!r} is given twice" if isinstance(key, Hashable) else "a key is a list or a mapping"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -66,13 +65,13 @@ class _StrictDumper(yaml.SafeDumper):
 _LINE_BREAKS_OF_YAML = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Quote a text with a line break that only YAML knows: PyYAML writes it as it is, and reads it back as a blank."""
-    style = '"' if _LINE_BREAKS_OF_YAML.search(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_StrictDumper.add_representer(str, _represent_text)
+# A text with a line break that only YAML knows is quoted: PyYAML writes it as it is, and reads it back as a blank.
+_StrictDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style='"' if _LINE_BREAKS_OF_YAML.search(text) else None
+    ),
+)
 
 
 def dump_yaml(data: Any) -> str:

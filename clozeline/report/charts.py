@@ -45,25 +45,12 @@ _TEXT_PARAMETERS: Final[Any] = {
     "font.family": "DejaVu Sans",  # it comes with matplotlib: the layout is the same on every machine
 }
 _PARAMETERS: Final[Any] = {
-    "font.size": 10.5,
-    "text.parse_math": False,
-    "text.color": _INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": MUTED,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.xmargin": 0.01,
-    "grid.color": LINE,
-    "grid.linewidth": 0.6,
-    "xtick.bottom": False,
-    "ytick.left": False,
-    "xtick.labelcolor": MUTED,
-    "ytick.labelcolor": MUTED,
-}
+    "font.size": 10.5, "text.parse_math": False, "text.color": _INK,
+    "axes.edgecolor": LINE, "axes.labelcolor": MUTED, "axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True,
+    "axes.spines.left": False, "axes.spines.right": False, "axes.spines.top": False, "axes.xmargin": 0.01,
+    "grid.color": LINE, "grid.linewidth": 0.6, "xtick.bottom": False, "ytick.left": False,
+    "xtick.labelcolor": MUTED, "ytick.labelcolor": MUTED,
+}  # fmt: skip
 _UNWANTED: Final = re.compile(r' (id|clip-path)="[^"]*"|font-family: [^;"]*;? ?| transform="rotate\(-0 [^"]*"')
 
 _ROW: Final = 28
@@ -144,13 +131,9 @@ def funnel(title: str, steps: Sequence[Step]) -> str:
 
 
 def lines(
-    title: str,
-    series: Sequence[Series],
-    x_name: str,
-    *,
-    levels: Mapping[str, float] | None = None,
+    title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[str, float] | None = None,
     x_scale: Literal["linear", "log"] = "linear",
-) -> str:
+) -> str:  # fmt: skip
     """Return lines on shared axes; "" where no series has a finite point.
 
     Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal lines, by name.
@@ -346,23 +329,19 @@ def _svg(height: int, paint: Paint) -> str:
         axes.patch.set_visible(False)
         paint(axes)
 
-    return _apply_theme(render_svg(WIDTH / 72, height / 72, _PARAMETERS, draw), height)
-
-
-def _apply_theme(svg: str, height: int) -> str:
-    """Return matplotlib's SVG as part of a page: no ids, no style sheet, no fixed size, the page's colors."""
+    # as part of a page: no ids, no style sheet, no fixed size, the page's colors
+    svg = render_svg(WIDTH / 72, height / 72, _PARAMETERS, draw)
     inside = svg[svg.index(">", svg.index("<svg")) + 1 :]
     marks = dict(re.findall(r'<path id="([^"]*)" d="([^"]*)"', inside))
+
+    def adapt(match: re.Match[str]) -> str:
+        tag = _UNWANTED.sub("", re.sub(r"\s+", " ", match[0]))
+        if used := re.match(r'<use xlink:href="#([^"]*)" x="([^"]*)" y="([^"]*)"', tag):
+            mark = " ".join(marks[used[1]].split())  # a reference to a mark becomes the mark itself
+            tag = tag.replace(used[0], f'<path d="{mark}" transform="translate({used[2]} {used[3]})"')
+        return re.sub("#00000[1-9ab]", lambda color: _VARIABLES[color[0]], tag)
+
     inside = re.sub(r"<(metadata|defs).*?</\1>", "", inside, flags=re.DOTALL)
-    inside = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], marks), inside)  # texts between tags stay as they are
+    inside = re.sub(r"<[^>]*>", adapt, inside)  # texts between tags stay as they are
     inside = re.sub(r">\s+<", "><", inside).strip()
     return f'<svg role=img viewBox="0 0 {WIDTH} {height}">{inside}'
-
-
-def _tag(tag: str, marks: Mapping[str, str]) -> str:
-    """Return a tag without what the page gives it; a reference to a mark becomes the mark itself."""
-    tag = _UNWANTED.sub("", re.sub(r"\s+", " ", tag))
-    if used := re.match(r'<use xlink:href="#([^"]*)" x="([^"]*)" y="([^"]*)"', tag):
-        mark = " ".join(marks[used[1]].split())
-        tag = tag.replace(used[0], f'<path d="{mark}" transform="translate({used[2]} {used[3]})"')
-    return re.sub("#00000[1-9ab]", lambda color: _VARIABLES[color[0]], tag)

@@ -6,10 +6,7 @@ Functions return trusted HTML; `escape` is the only way to insert text.
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
-
-from clozeline.files import publish
 
 _LIGHT: Final = (
     "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
@@ -71,12 +68,6 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
     return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write a page atomically."""
-    with publish(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
 def section(title: str, *parts: str) -> str:
     """Return a heading with what follows it, or "" where nothing does."""
     inside = "".join(parts)
@@ -112,8 +103,14 @@ def quote(text: str, origin: str = "") -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a scrollable table; numbers and their headers are right-aligned."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, (int, float)):
+            return f"<td class=n>{f'{value:,}' if isinstance(value, int) else f'{value:,.1f}'}</td>"
+        return f"<td>{escape(str(value))}</td>"
+
     lines = list(rows)
-    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in lines)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
     right = [isinstance(value, int | float) for value in (lines[0] if lines else header)]
     names = "".join(
         f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
@@ -124,10 +121,3 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def scrollable(rows: str) -> str:
     """Return the HTML of rows as a table that scrolls inside its own box, which the keyboard reaches."""
     return f"<div class=scroll tabindex=0><table>{rows}</table></div>"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, (int, float)):
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-        return f"<td class=n>{shown}</td>"
-    return f"<td>{escape(str(value))}</td>"

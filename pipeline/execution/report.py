@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json, publish_json, read_json
+from clozeline.files import parse_json, publish_json, publish_text, read_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.execution.edit_samples import EditSample, EditSamples, merge_edits
 from clozeline.pipeline.execution.plan import PLAN_STAGE
@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.report_samples import (
 from clozeline.pipeline.execution.unit_record import Counts, UnitRecord
 from clozeline.pipeline.shards.manifest import FORMAT
 from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
-from clozeline.report.html_page import collapsible, facts, grid, listing, page, quote, section, table, write_page
+from clozeline.report.html_page import collapsible, facts, grid, listing, page, quote, section, table
 from clozeline.sealed_json import seal, unseal
 
 REPORT_FORMAT: Final = 1
@@ -139,7 +139,7 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
     stages = [StageFacts.read(folder) for folder in folders]
     plain = {stage.name: {"counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds} for stage in stages}
     publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
-    write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))
+    publish_text(path, page("Clozeline · what happened to every document", _parts(output, stages)))
     return path
 
 

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.report.charts import SHADES
+from clozeline.command import Terminal
 from clozeline.configuration.redaction import redact
 from clozeline.configuration.strict_yaml import parse_yaml
-from clozeline.errors import ConfigurationError
-from clozeline.report.html_page import grid, page, section, table, write_page
+from clozeline.errors import ConfigurationError, reading_run
+from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
+from clozeline.report.charts import SHADES
+from clozeline.report.html_page import grid, page, section, table
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
-from clozeline.command import Terminal
 from clozeline.tools.shards.viewer.rendering import print_view
 from clozeline.train.configuration.config import flatten
-from clozeline.errors import reading_run
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.json_lines import unreadable_lines
@@ -89,9 +89,12 @@ def _nested_values(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) ->
 def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
-    keys = [key for key in dict.fromkeys(key for config in flat for key in config) if key.split(".")[0] not in _IGNORED_KEYS]
-    values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for key in keys}
-    return {key: values for key, values in values_by_key.items() if len(set(values)) > 1}
+    values_by_key = {key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config}
+    return {
+        key: values
+        for key, values in values_by_key.items()
+        if len(set(values)) > 1 and key.split(".")[0] not in _IGNORED_KEYS
+    }
 
 
 def _read_config(run: Path) -> dict[str, Any]:
@@ -130,16 +133,6 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     raise ConfigurationError(f"{paths[0]}: the same run is given twice")
 
 
-def _build_sheets(
-    names: Sequence[str], figures: Sequence[Mapping[str, float]], states: Sequence[str], keys: Mapping[str, list[str]]
-) -> Iterator[tuple[str, list[list[str]]]]:
-    titles = list(dict.fromkeys(title for run_figures in figures for title in run_figures))
-    rows = [[title, *(_format_figure(run_figures.get(title)) for run_figures in figures)] for title in titles]
-    yield "figures", [["state", *states], *rows]
-    if len(names) > 1:
-        yield "configuration: keys that differ", [[key, *values] for key, values in keys.items()]
-
-
 def _format_figure(value: float | None) -> str:
     if value is None:
         return ""
@@ -164,13 +157,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = [figures_of(run) for run in runs]
         states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
         keys = config_differences(configs)
-        sheets = list(_build_sheets(names, figures, states, keys))
+        titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
+        rows = [[title, *(_format_figure(of_run.get(title)) for of_run in figures)] for title in titles]
+        sheets = [("figures", [["state", *states], *rows])]
+        if len(names) > 1:
+            sheets.append(("configuration: keys that differ", [[key, *values] for key, values in keys.items()]))
         if options.html is not None:
             parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
-            write_page(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
+            publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
         if options.json:
-            run_list = [{"name": name, "figures": run_figures} for name, run_figures in zip(names, figures, strict=True)]
+            run_list = [{"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
             return
         shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in rows)) for title, rows in sheets)

@@ -11,8 +11,8 @@ from typing import Final
 
 from clozeline.tools.experiments.demo import RECIPE, SENTENCES, TRAINING
 from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
-from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
+from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.experiments.multirun.small_bert import publish_small_bert
 
 _OBJECTIVE: Final = "[{name: masked_lm, max_length: 128, variants: 3}]"

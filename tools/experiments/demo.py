@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
-from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
+from clozeline.tools.experiments.multirun.runner import run_step
 
 RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"

@@ -22,6 +22,7 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT, config_file
 from clozeline.errors import ConfigurationError
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     comparison_lines,
     matrix_lines,
@@ -34,11 +35,10 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
-    require_same_facts,
     record_folder_facts,
+    require_same_facts,
     run_step,
 )
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import split_settings
 
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
@@ -71,17 +71,27 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     if not body.is_dir():
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     output = options.output.resolve()
-    recipes = {kind: _recipe_file(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
-    folder_note = output / "finetune.json", _folder_facts(body, options, overrides)
-    require_same_facts(*folder_note)
+    own = Path(options.task)  # the user's folder, or one of our recipes
+    recipes = {
+        kind: (own / kind if own.is_dir() else config_file(f"recipe:tasks/{options.task}", kind)).resolve()
+        for kind in ("pipeline.yaml", "train.yaml")
+    }
+    # what identifies the runs of the folder
+    facts: dict[str, Any] = {"body": str(body.resolve())}
+    facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
+    facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
+    facts |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
+    facts |= {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
+    require_same_facts(output / "finetune.json", facts)
     stage_words = [word for word in overrides if word.startswith("tasks.")]
     train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
     scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
     splits = {**train_files, **scored_files}
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
-    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
-    run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *stage_words, accelerator=None)
-    record_folder_facts(*folder_note)
+    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline.tasks", "--config", recipes["pipeline.yaml"]]
+    stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *stage_words]
+    run_step(*stage, accelerator=None)
+    record_folder_facts(output / "finetune.json", facts)
     (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
     shards = train if len(train_files) == 1 else f"[{', '.join(str(train.with_name(split)) for split in train_files)}]"
     trainings = []
@@ -92,21 +102,6 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored_files}
         trainings.append(Training(recipes["train.yaml"], results, overrides=words))
     collect_all(trainings)
-
-
-def _recipe_file(task: str, kind: str) -> Path:
-    folder = Path(task)
-    if folder.is_dir():
-        return (folder / kind).resolve()
-    return config_file(f"recipe:tasks/{task}", kind).resolve()
-
-
-def _folder_facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"body": str(body.resolve())}
-    facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
-    facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
-    facts |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
-    return facts | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,10 +17,10 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.files import publish_json
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts
 from clozeline.tools.experiments.multirun.task_sequence import Method, TaskSequence, read_tasks
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, split_settings
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 

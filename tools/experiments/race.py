@@ -25,6 +25,7 @@ from clozeline.configuration.config import config_digest, load_config
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.report.html_page import grid, section
+from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
 from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
 from clozeline.tools.experiments.multirun.race_rules import (
@@ -37,7 +38,6 @@ from clozeline.tools.experiments.multirun.race_rules import (
     training_of,
 )
 from clozeline.tools.experiments.multirun.runner import ROOT, Training, collect_all, run_step, write_report
-from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from clozeline.train.logs.json_lines import read_lines
@@ -97,18 +97,10 @@ def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Seque
     """Return the chart's held-out losses over seconds, and the seconds of every seed."""
     curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
     unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
-    seconds = {name: [result.seconds for result in seed_results if result.reached] for name, seed_results in results.items()}
+    seconds = {name: [result.seconds for result in of_seeds if result.reached] for name, of_seeds in results.items()}
     reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
     title = f"held-out loss, nats; dashed: the target {target:g}"
     return Panels(title, "seconds of steps", curves, target, unigram, ("seconds until the target", reached))
-
-
-def _commit() -> str:
-    """Return the commit of the code, with a + if files differ from it."""
-    words = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
-    description = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    return description.stdout.strip() or "unknown"
-
 
 
 def _run_race(options: argparse.Namespace) -> None:
@@ -131,9 +123,14 @@ def _run_race(options: argparse.Namespace) -> None:
     runs |= {name: _train(options, race, entry, name, target) for name, entry in entries.items()}
     # results, table and charts
     results = {name: [result_of(run, target) for run in of_seeds] for name, of_seeds in runs.items()}
-    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["clozeline", "race", *options.words])
-    lines = [*standings(race, options.half, results), _comparability(race, changed)] + [
-        record_line(race, name, entry, results, when, command)
+    describe = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]  # a + if files differ from the commit
+    commit = subprocess.run(describe, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", commit or "unknown"), ["clozeline", "race", *options.words]
+    comparable = "the sets are those of the records" if not changed else (
+        f"other sets than those that {race.made_with} made, compare within this table only: {', '.join(changed)}"
+    )  # fmt: skip
+    lines = [*standings(race, options.half, results), comparable] + [
+        record_line(race, name, entry, results, when, shlex.join(command))
         for name, entry in {race.baseline: baseline, **entries}.items()
         if all(result.reached for result in results[name])
     ]
@@ -144,13 +141,6 @@ def _run_race(options: argparse.Namespace) -> None:
     curves = [_curve(first, name) for name, (first, *_) in runs.items()]
     page = [section("First seed", grid(*heldout_losses(curves, "seconds")))]
     write_report(output, "race", race.title, lines, [_panels(target, results, curves)], page)
-
-
-def _comparability(race: Race, changed: Mapping[str, str]) -> str:
-    """Say what the times may be compared with."""
-    if not changed:
-        return "the sets are those of the records"
-    return f"other sets than those that {race.made_with} made, compare within this table only: {', '.join(changed)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

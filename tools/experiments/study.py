@@ -18,18 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.report.charts import SHADES
-from clozeline.files import publish, read_json
-from clozeline.report.html_page import grid, section
+from clozeline.files import publish_text, read_json
 from clozeline.pipeline.shards import open_shards
+from clozeline.report.charts import SHADES
+from clozeline.report.html_page import grid, section
+from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.experiments.multirun.demo_chain import crawl
 from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table
 from clozeline.tools.experiments.multirun.runner import Training, collect_all, run_step, write_report
+from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant, load_study, plan_training
 from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
-from clozeline.tools.command import Arguments, positive, run_tool, some_path
-from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from clozeline.train.logs.json_lines import read_lines
@@ -60,8 +60,7 @@ def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | Non
             for measure, chosen in variant.measures.items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
-    with publish(scores) as temporary:
-        temporary.write_text(json.dumps(figures) + "\n", encoding="utf-8")
+    publish_text(scores, json.dumps(figures) + "\n")
 
 
 def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
@@ -87,19 +86,13 @@ def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) 
             cells.append(f"{mean_text(losses, 3) if losses else '':>18}")
         yield f"{name:<22}{seed_figures[0]['steps']:>8,}{seed_figures[0]['tokens']:>12,}" + "".join(cells)
     for claim in study.orderings:
-        sides = [[np.array(figures["losses"][claim.measure]) for figures in runs[name]] for name in (claim.lower, claim.higher)]
-        outcome = verdict(sides[0], sides[1])
+        lower, higher = ([np.array(of_seed["losses"][claim.measure]) for of_seed in runs[name]]
+                         for name in (claim.lower, claim.higher))  # fmt: skip
+        outcome = verdict(lower, higher)
         yield (
             f"{claim.measure}: {claim.lower} below {claim.higher} by {outcome.difference:+.3f} "
             f"[{outcome.low:+.3f}, {outcome.high:+.3f}]: {outcome.word}. {claim.said}"
         )
-
-
-def _chart_sections(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the held-out losses over FLOPs, with as many runs per chart as there are colors."""
-    for first in range(0, len(runs), SHADES):
-        some = runs[first : first + SHADES]
-        yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
 
 
 def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
@@ -116,10 +109,6 @@ def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str,
         yield Panels(title, "10¹² FLOPs", curves, unigram, top, (f"{measure} at the end", last))
 
 
-def _has_figures(key: str, scores: Path) -> bool:
-    return key in (read_json(scores) or {})
-
-
 def _run_study(options: argparse.Namespace) -> None:
     folder, output = options.study.resolve(), options.output.resolve()
     # read the study, and make its sets
@@ -129,12 +118,15 @@ def _run_study(options: argparse.Namespace) -> None:
     test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in range(study.seeds)] for name in variants}
     required, trainings = "losses" if test is None else "pairs", []
+
+    def is_complete(scores: Path) -> bool:
+        return required in (read_json(scores) or {})
+
     for name, variant in variants.items():
         for seed, scores in enumerate(files[name]):
             plan = plan_training(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed)
             measure = partial(_write_scores, variant, plan, sets, test)
             config = output / "configs" / f"{name}-{seed}.yaml"
-            is_complete = partial(_has_figures, required)
             trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
     # train and measure every variant with every seed
     collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
@@ -142,7 +134,10 @@ def _run_study(options: argparse.Namespace) -> None:
     first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
     # table and charts
     lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
-    write_report(output, "study", study.title, lines, panels, _chart_sections([*first.values()]))
+    # the held-out losses over FLOPs, with as many runs per chart as there are colors
+    charted = [[*first.values()][start : start + SHADES] for start in range(0, len(first), SHADES)]
+    charts = (section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted)
+    write_report(output, "study", study.title, lines, panels, charts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

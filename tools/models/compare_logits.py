@@ -71,27 +71,24 @@ def _compare(options: argparse.Namespace) -> int:
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
         sides.append((_run_transformers if by_transformers else _run_ours)(folder))
-    # random ids that both vocabularies have, and the ids of the texts
+    # random ids that both vocabularies have
     rows = min(rows for _, rows in sides)
     draw = torch.Generator().manual_seed(options.seed)
     ids = torch.randint(min(4, rows - 1), rows, (options.rows, options.length), generator=draw)
     inputs = {f"random ids, {options.rows} rows of {options.length}": ids}
+    # ids of the texts, by the first tokenizer that comes with one of the models
+    sources = (open_exportable(folder).tokenizer for folder in (options.first, options.second))
+    tokenizer = next((load_tokenizer(path) for path in sources if path is not None), None) if options.text else None
     for text in options.text:
-        inputs[f"text {text!r:.40}"] = _encode_text(text, (options.first, options.second))
+        if tokenizer is None:
+            raise ConfigurationError("--text: neither model comes with a tokenizer of ours; import one with its model")
+        inputs[f"text {text!r:.40}"] = torch.tensor([tokenizer.encode([text])[0].ids.tolist()])
     largest = 0.0
     for name, ids_given in inputs.items():
         difference = largest_difference(sides[0][0], sides[1][0], ids_given)
         print(f"{name}: largest difference of logits {difference:.3g}")
         largest = max(largest, difference)
     return 0 if largest <= options.close else 65
-
-
-def _encode_text(text: str, folders: Sequence[Path]) -> Tensor:
-    """Return a row with a text's ids, by the tokenizer of the first folder that has one."""
-    for folder in folders:
-        if (tokenizer := open_exportable(folder).tokenizer) is not None:
-            return torch.tensor([load_tokenizer(tokenizer).encode([text])[0].ids.tolist()])
-    raise ConfigurationError("--text: neither model comes with a tokenizer of ours; import one with its model")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,9 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)")
     parser.add_argument("--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
-    parser.add_argument(
-        "--close", type=float, default=1e-4, metavar="X", help="largest difference allowed (%(default)s)"
-    )
+    parser.add_argument("--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)")
     return run_tool(parser, arguments, _compare)
 
 

@@ -6,14 +6,14 @@ FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft co
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from clozeline.files import publish, publish_json
-from clozeline.model.checkpoints import AdapterExport, export_adapter, map_for
+from clozeline.files import publish_json, publish_text
+from clozeline.model.checkpoints import export_adapter, map_for
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
 from clozeline.tools.model_folder import require_empty, write_tensors
-from clozeline.tools.models.export.exportable import Adapted, open_adapted, open_exportable
+from clozeline.tools.models.export.exportable import open_adapted, open_exportable
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -43,50 +43,28 @@ def _export(options: argparse.Namespace) -> None:
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors)
-    keys = _find_new_keys(export.headed, key_map.write_config(config, base.checkpoint.vocab_size, ids))
-    with publish(options.output / "README.md") as temporary:
-        temporary.write_text(_model_card(options.output.name, adapted, export, keys), encoding="utf-8")
+    # keys of config.json that the class with the run's head needs in addition to those of the base
+    base_keys = key_map.write_config(config, base.checkpoint.vocab_size, ids)
+    keys = {
+        key: {int(number): name for number, name in value.items()} if key == "id2label" else value
+        for key, value in sorted(export.headed.items())
+        if key not in _OF_A_CLASS and not key.endswith("_token_id") and base_keys.get(key) != value
+    }
+    kind, parameters = export.config["peft_type"], sum(tensor.numel() for tensor in export.tensors.values())
+    card = _CARD.format(
+        title=" ".join(options.output.name.split()), kind=kind, parameters=parameters, base=adapted.source.name,
+        loader=export.loader, keys="".join(f", {key}={value!r}" for key, value in keys.items()),
+    )  # fmt: skip
+    publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     publish_json(options.output / "adapter_config.json", config_keys)
-    print(
-        f"{options.output}: {export.config['peft_type']}, {_parameter_count(export):,} parameters, step {adapted.step}"
-    )
+    print(f"{options.output}: {kind}, {parameters:,} parameters, step {adapted.step}")
     for module in export.config.get("modules_to_save", ()):
         print(f"  with the trained head {module}")
     if (adapted.source / "config.json").is_file():
         print(f"  on {adapted.source}, loaded by {export.loader}")
     else:
         print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
-
-
-def _find_new_keys(headed: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of config.json that the class with the run's head needs in addition to those of the base."""
-    return {
-        key: value
-        for key, value in headed.items()
-        if key not in _OF_A_CLASS and not key.endswith("_token_id") and base.get(key) != value
-    }
-
-
-def _model_card(title: str, adapted: Adapted, export: AdapterExport, keys: Mapping[str, Any]) -> str:
-    arguments = "".join(f", {key}={_python_literal(key, value)}" for key, value in sorted(keys.items()))
-    return _CARD.format(
-        title=" ".join(title.split()),
-        kind=export.config["peft_type"],
-        parameters=_parameter_count(export),
-        base=adapted.source.name,
-        loader=export.loader,
-        keys=arguments,
-    )
-
-
-def _python_literal(key: str, value: Any) -> str:
-    """Return a value of config.json as a Python literal; label names get integer keys."""
-    return repr({int(number): name for number, name in value.items()} if key == "id2label" else value)
-
-
-def _parameter_count(export: AdapterExport) -> int:
-    return sum(tensor.numel() for tensor in export.tensors.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

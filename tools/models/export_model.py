@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clozeline.files import publish, publish_json
+from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints import Export, export_checkpoint, split, with_heads
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -39,12 +39,10 @@ def _export(options: argparse.Namespace) -> None:
     for folder, export in exports.items():
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = _export_tokenizer(folder, exportable)
-        _write_folder(folder, options, exportable, export)
-        kind = export.config["architectures"][0]
-        print(f"{folder}: {kind}, {_parameter_count(export):,} parameters, loaded by {export.loader}")
-        for note in exportable.checkpoint.notes:
-            print(f"  {note}")
-        print(f"  {tokenizer}")
+        parameters = sum(tensor.numel() for tensor in export.tensors.values())
+        _write_folder(folder, options, exportable, export, parameters)
+        print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, loaded by {export.loader}")
+        print(*(f"  {note}" for note in (*exportable.checkpoint.notes, tokenizer)), sep="\n")
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
@@ -52,11 +50,8 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     if exportable.tokenizer is None:
         return "without a tokenizer: none was found"
     config = exportable.checkpoint.config
-    frame: Frame | None = None
-    if config.architecture == "decoder":
-        frame = "none"
-    elif config.position.kind == "t5":
-        frame = "end"
+    end: Frame | None = "end" if config.position.kind == "t5" else None
+    frame: Frame | None = "none" if config.architecture == "decoder" else end
     report = export_tokenizer(
         exportable.tokenizer, folder, frame=frame, max_length=config.position.limit, type_ids=config.type_vocab_size > 1
     )
@@ -65,38 +60,26 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     return f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"
 
 
-def _write_folder(folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export) -> None:
+def _write_folder(
+    folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export, parameters: int
+) -> None:
     """Write the folder; config.json, which every loader needs, is last."""
     write_weights(folder, export.tensors, options.max_shard_size)
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
     if export.generation:
         publish_json(folder / "generation_config.json", export.generation)
-    languages = tuple(options.language) or exportable.languages
+    mark = None
+    if exportable.tokenizer is not None:  # the mask, or any other special token
+        tokenizer = load_tokenizer(exportable.tokenizer)
+        specials = tokenizer.vocabulary.specials
+        mark = tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
     card = model_card(
-        folder.name,
-        export.loader,
-        _parameter_count(export),
-        exportable.facts,
-        licence=options.licence,
-        languages=languages,
-        mark=None if exportable.tokenizer is None else _mask_or_special_token(exportable.tokenizer),
-        options=export.loader_options,
-    )
-    with publish(folder / "README.md") as temporary:
-        temporary.write_text(card, encoding="utf-8")
+        folder.name, export.loader, parameters, exportable.facts, licence=options.licence,
+        languages=tuple(options.language) or exportable.languages, mark=mark, options=export.loader_options,
+    )  # fmt: skip
+    publish_text(folder / "README.md", card)
     publish_json(folder / "config.json", export.config)
-
-
-def _mask_or_special_token(folder: Path) -> str:
-    """Return a special token of a tokenizer: the mask if it has one."""
-    tokenizer = load_tokenizer(folder)
-    specials = tokenizer.vocabulary.specials
-    return tokenizer.piece(specials["mask"] if "mask" in specials else next(iter(specials.values())))
-
-
-def _parameter_count(export: Export) -> int:
-    return sum(tensor.numel() for tensor in export.tensors.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,13 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
     parser.add_argument("--pooling", choices=POOLINGS, help="with --parts encoder: for sentence-transformers")
-    parser.add_argument(
-        "--max-shard-size",
-        type=byte_count,
-        default="50GB",
-        metavar="SIZE",
-        help="largest file of weights (%(default)s)",
-    )
+    size = "largest file of weights (%(default)s)"
+    parser.add_argument("--max-shard-size", type=byte_count, default="50GB", metavar="SIZE", help=size)
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
     parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")

@@ -30,6 +30,7 @@ from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.settings import add_settings, settings_of
 
 _SHOWN = 12
+_TOKENIZERS = "clozeline.pipeline.tokenize.tokenizers"
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -53,11 +54,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         raise ConfigurationError(f"{model}: expected a run, an imported model, or one of our tokenizers")
     tokenizer: Any = load_tokenizer(source.files[0].parent)
     if not hasattr(tokenizer, "extend"):
-        able = [
-            name
-            for name in names("clozeline.pipeline.tokenize.tokenizers")
-            if hasattr(find("clozeline.pipeline.tokenize.tokenizers", name), "extend")
-        ]
+        able = [name for name in names(_TOKENIZERS) if hasattr(find(_TOKENIZERS, name), "extend")]
         raise ConfigurationError(f"{model}: tokenizer type {source.kind} takes no pieces, only {', '.join(able)}")
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
@@ -71,7 +68,17 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     )  # fmt: skip
     if not merges:
         raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
-    larger = _save_extended(tokenizer, merges, source.kind, options.output)
+    # write it complete or not at all
+    output = options.output
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
+            larger = tokenizer.extend(merges, Path(temporary) / output.name)
+            save_tokenizer(larger, source.kind, Path(temporary) / output.name)
+            (Path(temporary) / output.name).rename(output)
+    except OSError as error:
+        raise StorageError(cannot_write(output, error)) from error
+    # tokens a word before and now
     words = sum(splittable.values())
     both = (cuts.__getitem__, larger.cut)
     tokens = [sum(len(cut(word)) * count for word, count in splittable.items()) for cut in both]
@@ -80,19 +87,6 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         f"{options.output}: {plural(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
         f"{tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
     )
-
-
-def _save_extended(tokenizer: Any, merges: Sequence[tuple[str, str]], kind: str, output: Path) -> Any:
-    """Write the extended tokenizer, complete or not at all, and return it."""
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
-            larger = tokenizer.extend(merges, Path(temporary) / output.name)
-            save_tokenizer(larger, kind, Path(temporary) / output.name)
-            (Path(temporary) / output.name).rename(output)
-    except OSError as error:
-        raise StorageError(cannot_write(output, error)) from error
-    return larger
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

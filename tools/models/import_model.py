@@ -32,10 +32,8 @@ def _import(options: argparse.Namespace) -> None:
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     kind, family = checkpoint.model_type, checkpoint.config.family
-    print(f"{folder}: {kind}, family {family}, {count:,} parameters, vocabulary {checkpoint.vocab_size:,}")
-    for note in checkpoint.notes:
-        print(f"  {note}")
-    print(f"  {tokenizer}")
+    print(f"{folder}: {kind}, family {family}, {count:,} parameters, vocabulary {rows:,}")
+    print(*(f"  {note}" for note in (*checkpoint.notes, tokenizer)), sep="\n")
 
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
@@ -50,11 +48,8 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
             "--no-tokenizer imports the model alone"
         )
     tokenizer = import_tokenizer(source, folder / TOKENIZER)
-    lines = [
-        f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}",
-        *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER)),
-    ]
-    return "\n  ".join(lines)
+    line = f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
+    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER))])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

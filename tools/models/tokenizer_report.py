@@ -81,20 +81,14 @@ def _build_table(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures]) 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in _HEADER:
         table.add_column(name, justify="left" if name == "language" else "right")
-    for language, figures in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
-        table.add_row(
-            Text(language),
-            *(f"{amount:,}" for amount in (figures.texts, figures.words, figures.tokens)),
-            _format_ratio(figures.tokens, figures.words),
-            _format_ratio(figures.tokens, figures.bytes, digits=3),
-            _format_ratio(100 * figures.unknown, figures.tokens, digits=3),
-            _format_ratio(100 * len(figures.used), usable),
-        )
+    for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
+        # part, total and digits of each ratio
+        ratios = [(row.tokens, row.words, 2), (row.tokens, row.bytes, 3), (100 * row.unknown, row.tokens, 3),
+                  (100 * len(row.used), usable, 2)]  # fmt: skip
+        amounts = [f"{amount:,}" for amount in (row.texts, row.words, row.tokens)]
+        shown = [f"{part / total:.{digits}f}" if total else "–" for part, total, digits in ratios]
+        table.add_row(Text(language), *amounts, *shown)
     return table
-
-
-def _format_ratio(part: int, total: int, digits: int = 2) -> str:
-    return f"{part / total:.{digits}f}" if total else "–"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

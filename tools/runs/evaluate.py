@@ -11,8 +11,7 @@ marked. Several ranks share the rows; the JSON is the same as from one process.
 import argparse
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,14 +19,21 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
-from clozeline.files import file_hash, publish
+from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation import last_word_prediction, masked_facts, minimal_pairs, perplexity
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of, to_json
+from clozeline.tools.runs.evaluation.scores import (
+    lines_of,
+    predict_task_share,
+    score_shares,
+    scores_of,
+    to_json,
+    write_scores,
+)
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
 from clozeline.tools.runs.inference.trained_model import load_trained
@@ -143,25 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = settings_of(EvaluateOptions, words)
         if chosen.perplexity is not None or chosen.suite is not None:
             text, lines = evaluate_texts(options.run, chosen, set_paths)
-            _write_scores(text, chosen.output, lines=None if options.json else lines)
+            write_scores(text, chosen.output, None if options.json else lines)
             return
         _, size = describe_environment(os.environ)
         world = start() if size > 1 else None
         text = evaluate_run(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
-            _write_scores(text, chosen.output, lines=None if options.json else lines_of(json.loads(text)))
+            write_scores(text, chosen.output, None if options.json else lines_of(json.loads(text)))
         if world is not None:
             world.shutdown()
 
     return run_tool(parser, arguments, action)
-
-
-def _write_scores(text: str, output: Path | None, *, lines: Iterable[str] | None) -> None:
-    """Write the JSON to a file, if given, and the lines to the console; without lines, the JSON."""
-    if output is not None:
-        with publish(output) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))
 
 
 if __name__ == "__main__":

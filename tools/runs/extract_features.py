@@ -56,12 +56,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
     trained = load_trained(run, options.step)
     length = options.max_length or trained.max_length
     facts = {
-        "run": str(run.resolve()),
-        "step": trained.step,
-        "checkpoint": file_hash(directory / "checkpoint.json"),
-        "tokenizer": trained.tokenizer.vocabulary.fingerprint,
-        "input": hashes,
-    }
+        "run": str(run.resolve()), "step": trained.step, "checkpoint": file_hash(directory / "checkpoint.json"),
+        "tokenizer": trained.tokenizer.vocabulary.fingerprint, "input": hashes,
+    }  # fmt: skip
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(options.output, trained, objective, named_texts(options.input), chosen, facts)

@@ -60,7 +60,7 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
 
     The rows are spread evenly over a set of masked examples.
     """
-    vocabulary = trained.tokenizer.vocabulary
+    tokenizer = trained.tokenizer
     yielded = 0
     for row in range(0, len(shards), max(1, len(shards) // (4 * max_rows))):
         block, number = shards.locate(row)
@@ -68,27 +68,19 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
         # undo the masking
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
-        opens = vocabulary.opens_word(ids)
-        single_token_words = np.flatnonzero(
-            opens[:-1] & (opens[1:] | ~_starts_alphanumeric(trained.tokenizer, ids[1:]))
-        )
+        # words of one token: it opens a word, and the next one opens another, or has no letter
+        opens, pieces = tokenizer.vocabulary.opens_word(ids), [tokenizer.decode_part([int(token)]) for token in ids]
         words = [
-            position for position in single_token_words if _is_word(trained.tokenizer.decode_part([int(ids[position])]))
-        ]
+            position
+            for position, word in enumerate(piece.strip() for piece in pieces[:-1])
+            if opens[position] and (opens[position + 1] or not pieces[position + 1][:1].isalnum())
+            and len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
+        ]  # fmt: skip
         if words:
-            yield ids, int(min(words, key=lambda position: abs(int(position) - len(ids) // 2)))
+            yield ids, min(words, key=lambda position: abs(position - len(ids) // 2))
             yielded += 1
         if yielded == max_rows:
             return
-
-
-def _starts_alphanumeric(tokenizer: Tokenizer, ids: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.array([tokenizer.decode_part([int(token)])[:1].isalnum() for token in ids], dtype=np.bool_)
-
-
-def _is_word(piece: str) -> bool:
-    word = piece.strip()
-    return len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
 
 
 def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
@@ -112,20 +104,16 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
     left = _decode_line(tokenizer, ids[max(1, position - SHOWN) : position])
     right = _decode_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
     console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
-    best = guesses(trained, masked, position, top)
-    listed = "  ".join(f"{escape(_show_blanks(guess.text))} {guess.probability:.2f}" for guess in best)
+    best = [(guess.text.strip() or ("⏎" if "\n" in guess.text else "␣"), guess.probability)
+            for guess in guesses(trained, masked, position, top)]  # fmt: skip
+    listed = "  ".join(f"{escape(piece)} {probability:.2f}" for piece, probability in best)
     word = f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   " if answer else ""
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
-def _show_blanks(piece: str) -> str:
-    """Return a piece with visible white space."""
-    return piece.strip() or ("⏎" if "\n" in piece else "␣")
-
-
 def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
     text = tokenizer.decode_part([int(token) for token in ids])
-    return " ".join(text.split()) if not text.startswith(" ") else " " + " ".join(text.split())
+    return " " * text.startswith(" ") + " ".join(text.split())
 
 
 def _fill(options: argparse.Namespace) -> None:

@@ -61,9 +61,8 @@ def _run(options: argparse.Namespace) -> None:
     else:
         shards = open_shards(chosen.data)
     trained.require_same_tokenizer(shards)
-    fisher = diagonal_fisher(
-        model, draw_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
-    )
+    examples = draw_rows(shards, chosen.rows, chosen.seed)
+    fisher = diagonal_fisher(model, examples, chosen.seed, empirical=chosen.empirical)
     weights = dict(model.named_parameters())
     tensors = {f"fisher/{name}": values for name, values in fisher.items()}
     tensors |= {f"weight/{name}": weights[name].detach() for name in fisher}

@@ -15,11 +15,11 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, validate
-from clozeline.configuration.overrides import override
+from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.inference.feature_files import Features, open_features
+from clozeline.tools.settings import settings_of
 
 _SHOWN = 60
 """characters of a text that a line shows"""
@@ -67,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
     def action(options: argparse.Namespace) -> None:
-        plain = override(NeighborOptions, {}, options.overrides, "command line")
-        chosen: NeighborOptions = validate(NeighborOptions, plain, "command line")
+        chosen = settings_of(NeighborOptions, options.overrides)
         features = open_features(options.features)
         nearest = find_neighbors(features, chosen)
         query = _describe_row(features, chosen.query)

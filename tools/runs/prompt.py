@@ -7,7 +7,6 @@ row itself.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +16,10 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.configuration.config import STRICT
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash, publish
+from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.runs.evaluation.scores import to_json
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
+from clozeline.tools.runs.evaluation.scores import to_json, write_scores
+from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.candidates import Masks
 from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
@@ -81,7 +80,9 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     directory, _ = find_checkpoint(run, options.step)
     trained = load_trained(run, options.step)
     scorer, mode = open_scorer(run, trained, options.mode, options.masks, options.batch_tokens)
-    window = _window_size(trained, options.window)
+    window, limit = options.window or trained.max_length, trained.model.position_limit
+    if limit is not None and window > limit:
+        raise ConfigurationError(f"window={window}: the position table has room for {limit} tokens")
     answered = answer_rows(rows.rows, template, demonstrations.of, scorer, window, options.score)
     scores = {
         "task": options.template.stem,
@@ -103,15 +104,6 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     return scores, [*prediction_lines(answered, [*template.labels])]
 
 
-def _window_size(trained: TrainedModel, requested: int | None) -> int:
-    limit = trained.model.position_limit
-    if requested is None:
-        return trained.max_length
-    if limit is not None and requested > limit:
-        raise ConfigurationError(f"window={requested}: the position table has room for {limit} tokens")
-    return requested
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
@@ -121,17 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         chosen = settings_of(PromptOptions, options.overrides)
         scores, lines = prompt_run(options.run, chosen)
-        _write(chosen.predictions, "".join(f"{line}\n" for line in lines))
-        _write(chosen.output, to_json(scores))
-        sys.stdout.write(to_json(scores) if options.json else "".join(f"{line}\n" for line in prompt_lines(scores)))
+        if chosen.predictions is not None:
+            publish_text(chosen.predictions, "".join(f"{line}\n" for line in lines))
+        write_scores(to_json(scores), chosen.output, None if options.json else prompt_lines(scores))
 
     return run_tool(parser, arguments, action)
-
-
-def _write(path: Path | None, text: str) -> None:
-    if path is not None:
-        with publish(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash, publish, publish_json
+from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import LabeledByModel, label_texts, read_texts, task_reader
@@ -60,8 +60,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
         )
     lines = list(reader.format_lines([replace(row.item, label=row.label) for row in kept]))
-    with publish(options.output) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
     facts = {
         "run": str(run.resolve()),

@@ -167,13 +167,6 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
             yield f"       {name}: {facts[name]}"
 
 
-def _title(feed: Feed, samples: int) -> str:
-    names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
-    end, step = samples + feed.rows(samples), feed.step(samples)
-    number = f", step {step:,}" if feed.samples(step) == samples else ""
-    return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
@@ -197,7 +190,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 hint = "ids are shown; --tokenizer names its folder"
                 sys.stderr.write(f"note: no tokenizer above {shards.path}: {hint}\n")
         if not options.json:
-            print(_title(feed, samples))
+            names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
+            step = feed.step(samples)
+            number = f", step {step:,}" if feed.samples(step) == samples else ""
+            until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
+            print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
         for facts in rows:
             print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
 

@@ -49,11 +49,11 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
 def _write_rows(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
     previous_key = ""
     for row in source:
-        key = _sample_key(row)
+        key = str(row.fixed["document_uid"].tobytes().hex())
+        if "uid" in row.fixed:
+            key = f"{int(row.fixed['uid']):016x}-{int(row.fixed['variant'])}"
         if key == previous_key:  # readers would join both to one sample
-            raise IntegrityError(
-                f"two consecutive rows have the key {key}; check the set with clozeline validate-shards"
-            )
+            raise IntegrityError(f"two consecutive rows have the key {key}: run clozeline validate-shards on the set")
         parts: list[bytes] = []
         for name, values in row.columns.items():
             parts += _member(key, f".{name}.npy", _npy_header(values.dtype.str, len(values)) + values.tobytes())
@@ -88,12 +88,6 @@ def _npy_header(dtype: str, length: int) -> bytes:
     return memory.getvalue()
 
 
-def _sample_key(row: Row) -> str:
-    if "uid" in row.fixed:
-        return f"{int(row.fixed['uid']):016x}-{int(row.fixed['variant'])}"
-    return str(row.fixed["document_uid"].tobytes().hex())
-
-
 def _source_json(row: Row, manifest: Manifest) -> bytes:
     """Return the fixed columns as readable JSON: uids in hexadecimal, codes by name."""
     facts: dict[str, Any] = {name: int(value) for name, value in row.fixed.items() if name != "document_uid"}
@@ -115,11 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         content = export(options.manifest, options.output, options.rows)
         size = sum(facts["bytes"] for facts in content["files"].values())
-        quarantined = (
-            f"; {content['rows_in_quarantine']:,} in quarantine dropped" if content["rows_in_quarantine"] else ""
-        )
+        quarantined = content["rows_in_quarantine"]
+        dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
         files = plural(len(content["files"]), "tar")
-        print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
+        print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}")
 
     return run_tool(parser, arguments, action)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clozeline.command import Terminal
 from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.corrupt.preview.row_parts import row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View
@@ -19,7 +20,6 @@ from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
@@ -44,12 +44,9 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
     answer = answer_of(task, row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
-    sheets = [
-        origin_sheet(shards, block, in_block, row),
-        set_sheet(shards.manifest),
-        column_sheet(shards.manifest, row),
-    ]
-    title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
+    manifest = shards.manifest
+    sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
+    title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     return View(title, (*row_parts(pieces, row), *restored, *answers, *sheets))
 
 
@@ -81,22 +78,16 @@ def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument(
-        "path", type=some_path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard"
-    )
-    parser.add_argument(
-        "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
-    )
+    parser.add_argument("path", type=some_path, metavar="SHARD_OR_MANIFEST", help="a shard, a manifest, or its folder")
+    parser.add_argument("--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument(
-        "--tokens", type=positive, default=1024, metavar="N", help="tokens shown per passage (%(default)s)"
-    )
+    parser.add_argument("--tokens", type=positive, default=1024, metavar="N", help="tokens per passage (%(default)s)")
 
     def action(options: argparse.Namespace) -> None:
         view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
         if options.html is not None:
-            write_page(options.html, view_page(view))
+            publish_text(options.html, view_page(view))
         print_view(view, Terminal())
         if options.html is not None:
             print(f"page: {options.html}")

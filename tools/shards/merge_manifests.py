@@ -44,16 +44,28 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
     _require_compatible(sets)
     first, manifests = sets[0].manifest, [shards.manifest for shards in sets]
     members = [(shards, number) for shards in sets for number in range(len(shards.manifest.shards))]
-    ordered = sorted(members, key=lambda member: _variant_of(*member))  # stable: keeps the order of sets per variant
+
+    def variant_of(member: tuple[ShardSet, int]) -> int:  # shard v * K + k holds variant v
+        shards, number = member
+        return number * shards.manifest.variants // len(shards.manifest.shards)
+
+    ordered = sorted(members, key=variant_of)  # stable: keeps the order of sets per variant
     names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
+    new_names = {(shards.path, old): name for (shards, old), name in zip(ordered, names, strict=True)}
+    quarantined = [
+        entry
+        for shards in sets
+        for entry in quarantine_entries(
+            shards, {number: new_names[shards.path, number] for number in range(len(shards.manifest.shards))}
+        )
+    ]
     with new_files(output) as target:
         for (shards, old), new in zip(ordered, names, strict=True):
             shards.verify_shard(old)
             _link_or_copy(shards.shard_path(old), target, new, copy=copy)
-        write_quarantine(target, _merge_quarantines(sets, ordered, names))
-        fields = row_fields(first) | {
-            "config": {"merged": [{"name": old.name, "seed": old.seed, "config": old.config} for old in manifests]}
-        }
+        write_quarantine(target, quarantined)
+        merged = [{"name": old.name, "seed": old.seed, "config": old.config} for old in manifests]
+        fields = row_fields(first) | {"config": {"merged": merged}}
         return write_manifest(
             output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
             codec=first.compression.codec, level=first.compression.level or 3, output=target,
@@ -98,11 +110,6 @@ def _refuse_overlap(sets: Sequence[ShardSet]) -> None:
             seen |= dict.fromkeys(digests_found, shards.path)
 
 
-def _variant_of(shards: ShardSet, shard: int) -> int:
-    """Return the variant of a shard: shard v * K + k holds variant v."""
-    return shard * shards.manifest.variants // len(shards.manifest.shards)
-
-
 def _shard_info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
     """Return the record of a shard under its new name; the first shard gets all tokens, which only sets record."""
     facts, index, manifest = shards.manifest.shards[shard], shards.index, shards.manifest
@@ -131,19 +138,6 @@ def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> Non
     target.files[name] = {}
 
 
-def _merge_quarantines(
-    sets: Sequence[ShardSet], ordered: Sequence[tuple[ShardSet, int]], names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the quarantine entries of all sets, with the new shard names."""
-    return [
-        entry
-        for shards in sets
-        for entry in quarantine_entries(
-            shards, {old: new for (owner, old), new in zip(ordered, names, strict=True) if owner is shards}
-        )
-    ]
-
-
 def _sum_tables(manifests: Sequence[Manifest]) -> dict[str, Any]:
     """Return the summed tables; a table that one of the sets lacks is dropped, because its sum would be wrong."""
     totals: dict[str, Any] = {"skipped": {}}
@@ -162,9 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifests", type=some_path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
-    parser.add_argument(
-        "--name", required=True, help="name of the new set; with the seed it decides the stream's order"
-    )
+    parser.add_argument("--name", required=True, help="name of the set; with the seed it decides the stream's order")
     parser.add_argument("--copy", action="store_true", help="copy shards instead of linking them")
 
     def action(options: argparse.Namespace) -> None:

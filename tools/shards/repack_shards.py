@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -33,23 +33,24 @@ _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
 
 
+Container: TypeAlias = Literal["arrow", "tar"]
+Codec: TypeAlias = Literal["none", "zstd"]
+
+
 @dataclass(frozen=True)
 class Form:
     """Storage format of a set."""
 
-    container: Literal["arrow", "tar"]
-    codec: Literal["none", "zstd"]
+    container: Container
+    codec: Codec
     level: int
     block_rows: int
 
 
 def form_of(
-    manifest: Manifest,
-    container: Literal["arrow", "tar"] | None = None,
-    codec: Literal["none", "zstd"] | None = None,
-    level: int | None = None,
+    manifest: Manifest, container: Container | None = None, codec: Codec | None = None, level: int | None = None,
     block_rows: int | None = None,
-) -> Form:
+) -> Form:  # fmt: skip
     """Return the storage format of a set, with some values replaced."""
     old = manifest.compression
     if block_rows is not None and block_rows > _MAX_ROWS:
@@ -68,9 +69,10 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
             f"--block-rows {form.block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
-    new_names = {
-        number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)
-    }
+    suffix, extras = f".{form.container}", []
+    new_names = {number: str(Path(facts.path).with_suffix(suffix)) for number, facts in enumerate(old.shards)}
+    if old.kind == "tokens":  # document tables and token counts
+        extras = [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
     layout: dict[str, Any] = asdict(form)
     infos: list[ShardInfo] = []
     with new_files(output) as target:
@@ -79,7 +81,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
-        for extra in _token_set_extras(source):
+        for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
         write_quarantine(target, quarantine_entries(source, new_names))
@@ -88,13 +90,6 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
         fields = row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
-
-
-def _token_set_extras(source: ShardSet) -> list[Path]:
-    """Return the other files of a token set: document tables and token counts."""
-    if source.manifest.kind != "tokens":
-        return []
-    return [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
 
 
 def _schema_metadata(source: ShardSet) -> dict[str, str]:
@@ -111,18 +106,6 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
 
 
-def _summary(old: Manifest, new: Manifest, output: Path) -> str:
-    codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
-    same = "the stream is the same" if new.block_rows == old.block_rows else (
-        f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
-    )  # fmt: skip
-    return (
-        f"{output}: {plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of "
-        f"{plural(new.totals.shards, 'shard')}, "
-        f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec}); {same}"
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
@@ -135,8 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         source = open_local(options.manifest)
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
-        new = repack(source, options.output, form)
-        print(_summary(source.manifest, new, options.output))
+        old, new = source.manifest, repack(source, options.output, form)
+        codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
+        same = "the stream is the same" if new.block_rows == old.block_rows else (
+            f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
+        )  # fmt: skip
+        counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
+        sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
+        print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
 
     return run_tool(parser, arguments, action)
 

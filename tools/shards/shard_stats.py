@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from clozeline.command import Terminal
+from clozeline.files import publish_text
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.report.html_page import facts, grid, page, section, table, write_page
+from clozeline.report.html_page import facts, grid, page, section, table
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import find_pieces
 from clozeline.tools.shards.shard_statistics.charts import pictures
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown\n")
         figures, console = tables(shards, sums, pieces), Terminal()
         if options.html is not None:
-            write_page(options.html, statistics_page(shards, sums, figures))
+            publish_text(options.html, statistics_page(shards, sums, figures))
         for figure in figures:
             _print_figures(figure, console)
         if options.html is not None:

@@ -66,9 +66,8 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument(
-        "--against", type=some_path, metavar="SAMPLE_MANIFEST", help="the sample set that the examples were made from"
-    )
+    against = "the sample set that the examples were made from"
+    parser.add_argument("--against", type=some_path, metavar="SAMPLE_MANIFEST", help=against)
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
 
     def action(options: argparse.Namespace) -> None:

@@ -7,8 +7,9 @@ computes, without reading the stream, at which positions each row was or will be
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
@@ -17,22 +18,18 @@ from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_argu
 from clozeline.tools.shards.provenance.document_table import documents_at, find_documents
 from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
 from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
-from clozeline.train.data.stream.reading_order import Visit
 
 _SAMPLE_DIGITS: Final = 16
 _DOCUMENT_DIGITS: Final = 32
 
 
-class FoundRow(NamedTuple):
-    """A row of one of the sets of a feed."""
-
-    source: int
-    stored: StoredRow
+FoundRow: TypeAlias = tuple[int, StoredRow]
+"""Source of a set of the feed, and a row of the set."""
 
 
 def sample_rows(feed: Feed, uid: int) -> list[FoundRow]:
     """Return the rows of a sample in all sets."""
-    return [FoundRow(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, uid)]
+    return [(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, uid)]
 
 
 def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
@@ -44,7 +41,7 @@ def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
 def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], str]:
     """Return the rows in all sets with text of some documents, and a text that names undecidable rows."""
     per_set = [(source, *find_document_rows(shards, uids)) for source, shards in _distinct_sets(feed)]
-    rows = [FoundRow(source, row) for source, stored, _ in per_set for row in stored]
+    rows = [(source, row) for source, stored, _ in per_set for row in stored]
     return rows, ", ".join(dict.fromkeys(undecided for _, _, undecided in per_set if undecided))
 
 
@@ -52,37 +49,23 @@ def visits(
     feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range], variant: int | None = None
 ) -> list[dict[str, Any]]:
     """Return every reading of some rows as plain data, in stream order; epochs are given per set."""
-    readings = [
-        _describe_visit(feed, match.stored, visit)
-        for match in rows
-        for epoch in epochs[match.source]
-        if variant in (None, _variant_in(feed, match, epoch))
-        and (visit := feed.visit(match.source, (match.stored.block, match.stored.row), epoch)) is not None
-    ]
-    return sorted(readings, key=lambda match: (match["samples"], match["place"]))
-
-
-def _variant_in(feed: Feed, row: FoundRow, epoch: int) -> int:
-    return epoch % VARIANTS if feed.online(row.source) else row.stored.variant
-
-
-def _describe_visit(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
-    shards = feed.sets[visit.source]
-    facts: dict[str, Any] = {
-        "sample": f"{row.uid:016x}",
-        "variant": _variant_in(feed, FoundRow(visit.source, row), visit.epoch),
-        "set": shards.manifest.name,
-        **storage_location(shards, row.block, row.row),
-        "epoch": visit.epoch,
-        "lane": visit.lane,
-        "samples": (samples := feed.batch_start(visit)),
-        "step": feed.step(samples),
-        "place": feed.index_in_batch(visit),
-    }
-    if feed.taken is not None:
-        facts["state"] = feed.state(samples)
-        facts["seen"] = facts["state"] == "read"
-    return facts
+    readings = []
+    for source, row in rows:
+        shards = feed.sets[source]
+        for epoch in epochs[source]:
+            variant_read = epoch % VARIANTS if feed.online(source) else row.variant
+            visit = feed.reading.find(source, (row.block, row.row), epoch)
+            if visit is None or variant not in (None, variant_read):
+                continue
+            samples = feed.batch_start(visit)
+            facts = {"sample": f"{row.uid:016x}", "variant": variant_read, "set": shards.manifest.name}
+            facts |= storage_location(shards, row.block, row.row) | {"epoch": visit.epoch, "lane": visit.lane}
+            facts |= {"samples": samples, "step": feed.step(samples), "place": feed.index_in_batch(visit)}
+            if feed.taken is not None:
+                facts["state"] = feed.state(samples)
+                facts["seen"] = facts["state"] == "read"
+            readings.append(facts)
+    return sorted(readings, key=lambda facts: (facts["samples"], facts["place"]))
 
 
 def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -103,10 +86,10 @@ def _summarize(
     for uid, line in documents.items():
         yield f"document {uid.hex()}{describe_origin(line or {})}"
     samples = len({(reading["set"], reading["sample"]) for reading in readings})
-    counts = {
-        text: sum(reading.get("state") == state for reading in readings) for state, text in STATES.items() if text
-    }
-    states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
+    counts = Counter(reading.get("state") for reading in readings)
+    states = ", ".join(
+        f"{counts[state]:,} {text.removeprefix(', ')}" for state, text in STATES.items() if text and counts[state]
+    )
     yield f"{plural(samples, 'sample')}, {plural(len(readings), 'reading')}{': ' if states else ''}{states}"
     if undecided:
         yield f"not among them: {undecided}"
@@ -123,14 +106,6 @@ def _parse_uid(text: str) -> int | bytes:
             f"expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got {text!r}"
         )
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
-
-
-def _select_epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
-    """Return the epochs to search in each set; default: those that the run starts, at least one."""
-    if options.epochs is None and feed.steps is not None:
-        started = [feed.epochs(source, feed.samples(feed.steps + 1)) for source in range(len(feed.sets))]
-        return [range(options.epoch, max(options.epoch + 1, number)) for number in started]
-    return [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
 
 
 def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
@@ -156,9 +131,8 @@ def _not_found_error(
     request = f"--url {options.url}" if options.uid is None else f"--uid {uid}"
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
-        where = (
-            f"in epochs {options.epoch} to {max(epoch_range.stop for epoch_range in epochs) - 1} of {_set_paths(feed)}"
-        )
+        last = max(searched.stop for searched in epochs) - 1
+        where = f"in epochs {options.epoch} to {last} of {_set_paths(feed)}"
         return ConfigurationError(f"{request}: {what} is read {where}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     not_searched = f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
@@ -188,7 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         # find the rows, then every reading of them
         feed = open_feed(options)
-        epochs = _select_epochs(options, feed)
+        # by default the epochs that the run starts, at least one
+        epochs = [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
+        if options.epochs is None and feed.steps is not None:
+            end = feed.samples(feed.steps + 1)
+            started = [feed.epochs(source, end) for source in range(len(feed.sets))]
+            epochs = [range(options.epoch, max(options.epoch + 1, number)) for number in started]
         documents = {} if isinstance(options.uid, int) else _look_up_documents(options, feed)
         rows, undecided = document_rows(feed, list(documents)) if documents else (sample_rows(feed, options.uid), "")
         readings = visits(feed, rows, epochs, options.variant)

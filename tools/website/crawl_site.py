@@ -49,9 +49,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
     parser.add_argument("--requests", type=positive, help="requests in all (default five times the pages)")
     parser.add_argument("--delay", type=float, default=defaults.delay, help="seconds between requests (%(default)s)")
     parser.add_argument("--timeout", type=float, default=defaults.timeout, help="seconds for one page (%(default)s)")
-    parser.add_argument(
-        "--page-bytes", type=positive, default=defaults.page_bytes, help="page size limit (%(default)s)"
-    )
+    parser.add_argument("--page-bytes", type=positive, default=defaults.page_bytes, help="size limit (%(default)s)")
     parser.add_argument("--agent", default=defaults.agent, help="User-Agent; add an address to reach you (%(default)s)")
     parser.add_argument("--types", nargs="+", default=defaults.types, help="media types to keep (%(default)s)")
     options = parser.parse_args(arguments)
@@ -60,15 +58,10 @@ def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
     if options.delay < 0:
         parser.error(f"--delay: expected 0 or more seconds, got {options.delay}")
     settings = CrawlSettings(
-        start=tuple(dict.fromkeys(start_url(url) for url in options.start)),
-        pages=options.pages,
-        requests=options.requests or 5 * options.pages,
-        delay=options.delay,
-        timeout=options.timeout,
-        page_bytes=options.page_bytes,
-        agent=options.agent,
-        types=tuple(options.types),
-    )
+        start=tuple(dict.fromkeys(start_url(url) for url in options.start)), pages=options.pages,
+        requests=options.requests or 5 * options.pages, delay=options.delay, timeout=options.timeout,
+        page_bytes=options.page_bytes, agent=options.agent, types=tuple(options.types),
+    )  # fmt: skip
     return settings, options.output
 
 

@@ -8,14 +8,14 @@ import argparse
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from clozeline.files import publish_text
 from clozeline.pipeline import stage_module
 from clozeline.pipeline.execution.stage_order import all_stages
-from clozeline.report.html_page import write_page
 from clozeline.tools.command import Arguments, run_tool
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -47,9 +47,14 @@ class Box(NamedTuple):
 
 def draw() -> str:
     """Return the picture as SVG: a frame per command, its steps from top to bottom."""
+    train, model = _ROOT / "train", _ROOT / "model"
     frames = {
         "python -m pipeline --config RECIPE": _stage_boxes(),
-        "deepspeed train/main.py --config FILE": _training_boxes(),
+        "deepspeed train/main.py --config FILE": [
+            Box("stream", _first_clause(train / "data" / "stream" / "stream.py")),
+            Box("model", _first_clause(model / "build.py"), _registries_in(model)),
+            Box("loop", _first_clause(train / "loop.py"), _registries_in(train)),
+        ],
     }
     parts: list[str] = []
     top, arrow_from = _MARGIN // 2, 0
@@ -63,7 +68,10 @@ def draw() -> str:
                 steps.append(f'<path class="arrow" d="M{x} {arrow_from}V{y - 8}"/>')
                 steps.append(f'<path class="head" d="M{x} {y}l-5 -9h10z"/>')
             arrow_from = y + 16 + _LINE * max(1, len(box.lines()))
-            steps += _draw_box(box, y, arrow_from - y)
+            frame = f'x="{_MARGIN}" y="{y}" width="{_WIDTH}" height="{arrow_from - y}" rx="6"'
+            steps += [f'<rect class="box" {frame}/>', _draw_text(_MARGIN + 10, y + 21, "name", box.name)]
+            for number, (kind, line) in enumerate(box.lines()):
+                steps.append(_draw_text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line))
             y = arrow_from + _GAP
         height = arrow_from + 14 - top
         frame = f'x="{_MARGIN - 14}" y="{top}" width="{_WIDTH + 28}" height="{height}" rx="8"'
@@ -77,13 +85,6 @@ def draw() -> str:
     about = "<title>Flow of the data: stages of the pipeline, then training</title>"
     paper = f'<rect class="paper" width="{width}" height="{top}" rx="8"/>'
     return "\n".join([head, about, f"<style>{_STYLE}</style>", paper, *parts, "</svg>"]) + "\n"
-
-
-def _draw_box(box: Box, y: int, height: int) -> Iterator[str]:
-    yield f'<rect class="box" x="{_MARGIN}" y="{y}" width="{_WIDTH}" height="{height}" rx="6"/>'
-    yield _draw_text(_MARGIN + 10, y + 21, "name", box.name)
-    for number, (kind, line) in enumerate(box.lines()):
-        yield _draw_text(_MARGIN + _INDENT, y + 21 + _LINE * number, kind, line)
 
 
 def _draw_text(x: int, y: int, kind: str, text: str) -> str:
@@ -109,15 +110,6 @@ def _stage_boxes() -> list[Box]:
     ]
 
 
-def _training_boxes() -> list[Box]:
-    train, model = _ROOT / "train", _ROOT / "model"
-    return [
-        Box("stream", _first_clause(train / "data" / "stream" / "stream.py")),
-        Box("model", _first_clause(model / "build.py"), _registries_in(model)),
-        Box("loop", _first_clause(train / "loop.py"), _registries_in(train)),
-    ]
-
-
 def _first_clause(path: Path) -> str:
     """Return the first clause of a docstring, without the name in front."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -137,12 +129,11 @@ def _registries_in(package: Path) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", default=Path("flow.svg"), help="picture to write (%(default)s)"
-    )
+    picture = Path("flow.svg")
+    parser.add_argument("--output", type=Path, metavar="FILE", default=picture, help="picture to write (%(default)s)")
 
     def action(options: argparse.Namespace) -> None:
-        write_page(options.output, draw())
+        publish_text(options.output, draw())
         print(options.output)
 
     return run_tool(parser, arguments, action)

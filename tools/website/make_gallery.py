@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.report.html_page import write_page
+from clozeline.files import publish_text
 from clozeline.tools.command import Arguments, run_tool
 from clozeline.tools.website.gallery.page import gallery
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
 
     def action(options: argparse.Namespace) -> None:
-        write_page(options.output, gallery())
+        publish_text(options.output, gallery())
         print(options.output)
 
     return run_tool(parser, arguments, action)

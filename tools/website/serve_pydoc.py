@@ -68,8 +68,7 @@ def _list_submodules(package: str, folders: list[str]) -> list[str]:
     names: list[str] = []
     for module in pkgutil.iter_modules(folders):
         if module.name not in DENIED_PARTS:
-            full = f"{package}.{module.name}"
-            names.append(full)
+            names.append(full := f"{package}.{module.name}")
             if module.ispkg:
                 names += _list_submodules(full, [str(Path(folder) / module.name) for folder in folders])
     return names
@@ -79,27 +78,20 @@ def _list_submodules(package: str, folders: list[str]) -> list[str]:
 def render(path: str) -> str | None:
     """Return the HTML page at a path (`/`, `/NAME.html`, `/topics/NAME.html`), or None if there is none."""
     if path in ("/", "/index.html"):
-        return pydoc.html.page("Python reference", _render_index())
+        lists = {"Topics": [(f"topics/{html.escape(name)}", html.escape(name)) for name in sorted(topics)],
+                 "Modules": [(name, name) for name in module_names()]}  # fmt: skip
+        body = ""
+        for title, pages in lists.items():
+            items = "\n".join(f'<li><a href="/{page}.html">{name}</a></li>' for page, name in pages)
+            body += f"<h1>{title}</h1>\n<ul>\n{items}\n</ul>\n"
+        return pydoc.html.page("Python reference", body)
     name = path.removeprefix("/").removesuffix(".html")
     if name.startswith("topics/"):
-        return _render_topic(name.removeprefix("topics/"))
+        name = name.removeprefix("topics/")
+        parts = [html.escape(part) for part in topics.get(name, "").split("\n\n") if part.strip()]
+        paragraphs = "\n".join(f"<p>{part}</p>" for part in parts)
+        return pydoc.html.page(name, f"<h1>{html.escape(name)}</h1>\n{paragraphs}") if name in topics else None
     return _render_module(name) if path.endswith(".html") and name in module_names() else None
-
-
-def _render_index() -> str:
-    modules = "\n".join(f'<li><a href="/{name}.html">{name}</a></li>' for name in module_names())
-    subjects = "\n".join(
-        f'<li><a href="/topics/{html.escape(name)}.html">{html.escape(name)}</a></li>' for name in sorted(topics)
-    )
-    return f"<h1>Topics</h1>\n<ul>\n{subjects}\n</ul>\n<h1>Modules</h1>\n<ul>\n{modules}\n</ul>\n"
-
-
-def _render_topic(name: str) -> str | None:
-    text = topics.get(name)
-    if text is None:
-        return None
-    paragraphs = "\n".join(f"<p>{html.escape(part)}</p>" for part in text.split("\n\n") if part.strip())
-    return pydoc.html.page(name, f"<h1>{html.escape(name)}</h1>\n{paragraphs}")
 
 
 def _render_module(name: str) -> str | None:

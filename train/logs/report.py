@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from clozeline.configuration.config import to_plain
 from clozeline.configuration.redaction import redact
-from clozeline.report.html_page import collapsible, facts, grid, page, section, table, write_page
+from clozeline.files import publish_text
+from clozeline.report.html_page import collapsible, facts, grid, page, section, table
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig, flatten
 from clozeline.train.logs.curves import (
@@ -51,7 +52,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
         collapsible("Configuration", table(["key", "value"], settings)),
     ]
     path = output / "report.html"
-    write_page(path, page(f"Training run {output.name}", parts))
+    publish_text(path, page(f"Training run {output.name}", parts))
     return path
 
 

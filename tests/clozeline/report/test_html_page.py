@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clozeline.errors import StorageError
+from clozeline.files import publish_text
 from clozeline.report.html_page import (
     collapsible,
     escape,
@@ -14,7 +15,6 @@ from clozeline.report.html_page import (
     section,
     table,
     visible,
-    write_page,
 )
 from tests.pages import HOSTILE, checked
 
@@ -50,8 +50,8 @@ def test_characters_that_no_page_may_hold_are_shown_as_such():
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
-    write_page(tmp_path / "page.html", page("Ж 字", []))
+    publish_text(tmp_path / "page.html", page("Ж 字", []))
     assert "Ж 字" in (tmp_path / "page.html").read_text(encoding="utf-8")
     with pytest.raises(StorageError, match="cannot write"):
-        write_page(tmp_path / "page.html" / "below", "")
+        publish_text(tmp_path / "page.html" / "below", "")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

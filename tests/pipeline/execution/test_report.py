@@ -131,7 +131,7 @@ def _without_seconds(page: str) -> str:
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
     output, arguments = run
     drawn: list[Path] = []
-    monkeypatch.setattr("clozeline.pipeline.execution.report.write_page", lambda path, text: drawn.append(path))
+    monkeypatch.setattr("clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path))
     assert main(arguments) == 0
     assert run_stage("clean", arguments) == 0
     assert drawn == []

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from clozeline.tools.experiments.compare_runs import config_differences, main
 from tests.pages import HOSTILE, checked
 from tests.tools.small_run import plain_text
 from tests.train.synthetic import plain_config
-from clozeline.tools.experiments.compare_runs import config_differences, main
 
 
 def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:

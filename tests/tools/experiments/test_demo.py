@@ -22,7 +22,8 @@ def test_verdict(loss: float, entropy: float, words: str) -> None:
 @pytest.mark.slow
 def test_small_demo_and_its_second_run(tmp_path: Path) -> None:
     """Every step once; given again, nothing is crawled, made or trained again."""
-    command = [sys.executable, "-m", "clozeline", "demo", "--output", str(tmp_path / "demo"), "--pages", "200", "--steps", "8"]
+    words = ["demo", "--output", str(tmp_path / "demo"), "--pages", "200", "--steps", "8"]
+    command = [sys.executable, "-m", "clozeline", *words]
     first, second = (
         subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=400) for _ in range(2)
     )

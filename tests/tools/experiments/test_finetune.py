@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.finetune
+import clozeline.tools.experiments.multirun.runner
 from clozeline.errors import ConfigurationError
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
-from clozeline.train.startup.run_directory import read_config
 
 
 @pytest.fixture(scope="module")

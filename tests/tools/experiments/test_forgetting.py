@@ -13,20 +13,20 @@ import yaml
 import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.configuration.config import load_config
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from tests.distributed import RankPool
-from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from clozeline.tools.experiments.forgetting import main
+from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
-from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
-from clozeline.tools.experiments.forgetting import main
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
+from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 def other_sets(folder: Path) -> Path:
@@ -128,9 +128,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     kind, share = heldout_score(model, held)
     assert kind == "accuracy"
     assert share == pytest.approx(recorded["figures"]["classification/accuracy"])
-    assert [words[1] for words in commands] == ["train/main.py", "train/main.py", "fisher"] + [
-        "train/main.py"
-    ] * 2
+    assert [words[1] for words in commands] == ["train/main.py", "train/main.py", "fisher"] + ["train/main.py"] * 2
     commands.clear()
     assert main([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
     assert commands == []

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.distributed import RankPool
-from tests.tools.experiments.multirun.small_race import HELDOUT, entry, write_race, write_sets
-from tests.train.test_run import start
 from clozeline.tools.experiments import race as tool
 from clozeline.tools.experiments.multirun import runner
 from clozeline.tools.experiments.multirun.race_rules import find_changed_sets
 from clozeline.train.logs.json_lines import read_lines
+from tests.distributed import RankPool
+from tests.tools.experiments.multirun.small_race import HELDOUT, entry, write_race, write_sets
+from tests.train.test_run import start
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_a_race(
     slow = entry("hardly any rate", steps=8, schedule__steps=8, optimizer__learning_rate=1e-7)
     for name, one in {"fast": fast, "slow": slow}.items():
         (tmp_path / f"{name}.yaml").write_text(json.dumps(one), encoding="utf-8")
-    monkeypatch.setattr(tool, "_make_sets", lambda race, *_: find_changed_sets(race, sets))  # the sets are there already
+    monkeypatch.setattr(tool, "_make_sets", lambda race, *_: find_changed_sets(race, sets))  # they exist
 
     def trained(ranks: int, config: Path, *, accelerator: str, variables: dict[str, str]) -> None:
         assert (ranks, accelerator, variables) == (1, "cpu", {"OMP_NUM_THREADS": "1"})

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tools.experiments.multirun.small_study import write_study
 from clozeline.tools.experiments import study as tool
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
 from clozeline.tools.experiments.multirun import runner
 from clozeline.tools.experiments.multirun.study_plan import Ordering, Study
 from clozeline.tools.experiments.multirun.study_scores import loss_of
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
 from clozeline.train.logs.json_lines import read_lines
+from tests.tools.experiments.multirun.small_study import write_study
 
 
 @pytest.mark.parametrize(

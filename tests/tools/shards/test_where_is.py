@@ -80,9 +80,7 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
         own = feed.sets[0].read_block
-        inside += sum(
-            own(one.stored.block).fixed["document_uid"][one.stored.row].tobytes().hex() != uid for one in rows
-        )
+        inside += sum(own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows)
     assert (inside > 20) == (label != "document_rotation")
 
 
@@ -131,7 +129,7 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
         shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
         feed = Feed(as_phases(shards), 0, 1, 3)
         found, untold = document_rows(feed, [bytes([7] * 16)])
-        assert (sorted(one.stored.uid for one in found), untold) == expected
+        assert (sorted(row.uid for _, row in found), untold) == expected
         shown = sorted(explain(feed, 0), key=lambda one: one["row"])
         assert [one.get("partner", {}).get("document") for one in shown] == partners
         assert [one["sentence_label"] for one in shown] == [0, 1, 1]

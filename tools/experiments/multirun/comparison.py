@@ -3,15 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import hash64
 from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.seeding import hash64
 from clozeline.tools.runs.evaluation.metrics import score
 from clozeline.tools.runs.evaluation.unit_sums import value_of
 
@@ -93,28 +93,19 @@ def difference_of(
         seed_variances = [(float(np.var(group, ddof=1)) / len(group), len(group) - 1) for group in (first, second)]
     # the wider of both intervals: rows and seeds together, or seeds alone
     difference = float(np.mean(first) - np.mean(second))
-    total, seeds_only = _compute_spread(difference, row_variance + seed_variances), _compute_spread(difference, seed_variances)
-    half_width, p = max(total.reach, seeds_only.reach), max(total.p, seeds_only.p)
-    return Difference(difference, difference - half_width, difference + half_width, total.error, p, seeds)
+    error, *total = _compute_spread(difference, row_variance + seed_variances)
+    half_width, p = map(max, total, _compute_spread(difference, seed_variances)[1:])
+    return Difference(difference, difference - half_width, difference + half_width, error, p, seeds)
 
 
-class _Spread(NamedTuple):
-    """Standard error of a difference, half its 95 % confidence interval, and the one-sided p-value."""
-
-    error: float
-    reach: float
-    p: float
-
-
-def _compute_spread(difference: float, parts: Sequence[tuple[float, int]]) -> _Spread:
-    """Return the spread, given the parts of the variance and their degrees of freedom."""
+def _compute_spread(difference: float, parts: Sequence[tuple[float, int]]) -> tuple[float, float, float]:
+    """Return standard error, half the 95 % interval, and one-sided p, given variances and their degrees of freedom."""
     variance = sum(part for part, _ in parts)
     if variance == 0:
-        return _Spread(0.0, 0.0, float(difference == 0))
+        return 0.0, 0.0, float(difference == 0)
     error = math.sqrt(variance)
     degrees = variance**2 / sum(part**2 / part_degrees for part, part_degrees in parts if part)
-    half_width, p = stats.t.ppf(0.975, degrees) * error, stats.t.sf(abs(difference) / error, degrees)
-    return _Spread(error, float(half_width), float(p))
+    return error, float(stats.t.ppf(0.975, degrees) * error), float(stats.t.sf(abs(difference) / error, degrees))
 
 
 def compare_runs(
@@ -136,4 +127,3 @@ def compare_runs(
         means = [float(np.mean(group)) for group in values_on(draws.integers(0, rows, rows))]
         gaps.append(means[0] - means[1])
     return difference_of(values[0], values[1], np.array(gaps), rows)
-

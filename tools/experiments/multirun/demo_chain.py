@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ClozelineError, StorageError
-from clozeline.files import publish
+from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import (
     RANKS,
     ROOT,
@@ -41,8 +41,7 @@ def crawl(folder: Path, pages: int) -> float:
     """Crawl, if needed; the port is stored, so that an interrupted crawl resumes with the same URLs."""
     output, port_file = folder / "pydoc.warc.gz", folder / "port"
     if not port_file.exists():
-        with publish(port_file) as temporary:
-            temporary.write_text(f"{free_port()}\n", encoding="utf-8")
+        publish_text(port_file, f"{free_port()}\n")
     port = int(port_file.read_text(encoding="utf-8"))
     with contextlib.nullcontext() if output.exists() else _serve_pages(port):
         words = [f"http://127.0.0.1:{port}/", "--output", str(output), "--pages", str(pages), "--delay", "0"]
@@ -70,10 +69,7 @@ def heldout_result(run: Path) -> dict[str, Any]:
 
 
 def run_chain(
-    name: str,
-    description: str | None,
-    chain: Callable[[Path, int, int | None], None],
-    arguments: Sequence[str] | None,
+    name: str, description: str | None, chain: Callable[[Path, int, int | None], None], arguments: Sequence[str] | None
 ) -> int:
     """Run a chain of steps as a command; return the exit code of the step that failed, or 0.
 

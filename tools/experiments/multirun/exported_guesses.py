@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -32,13 +32,12 @@ def compare_with_transformers(run: Path, exported: Path, texts: Sequence[str]) -
 
 
 def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
-    """Return the largest difference between the probabilities of the run and of transformers for sentences with a mask.
-    """
+    """Return the largest difference of the probabilities that run and transformers give to fillers of masks."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
     from transformers import pipeline
     from transformers.utils.logging import disable_progress_bar
 
-    from clozeline.tools.runs.fill_mask import guesses, encode_masked_text
+    from clozeline.tools.runs.fill_mask import encode_masked_text, guesses
     from clozeline.tools.runs.inference.trained_model import load_trained
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -48,18 +47,14 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     for text in texts:
         ours = guesses(trained, *encode_masked_text(trained, text), 5)
         theirs = fill(text.replace("<mask>", mask), top_k=5)
-        print(f"{text}\n    ours:         {_format_guesses((guess.text, guess.probability) for guess in ours)}")
-        print(f"    transformers: {_format_guesses((guess['token_str'], guess['score']) for guess in theirs)}")
+        shown = (f"{guess.text.strip()} {guess.probability:.4f}" for guess in ours)
+        their_shown = (f"{guess['token_str'].strip()} {guess['score']:.4f}" for guess in theirs)
+        print(f"{text}\n    ours:         {'  '.join(shown)}\n    transformers: {'  '.join(their_shown)}")
         # its own text of a piece has WordPiece's ##
         if [guess.text for guess in ours] != [trained.tokenizer.decode_part([guess["token"]]) for guess in theirs]:
             raise IntegrityError(f"{exported}: transformers predicts other words for {text!r} than {run}")
-        largest = max(
-            largest, *(abs(guess.probability - their_guess["score"]) for guess, their_guess in zip(ours, theirs, strict=True))
-        )
+        gaps = (abs(guess.probability - their["score"]) for guess, their in zip(ours, theirs, strict=True))
+        largest = max(largest, *gaps)
     if largest > _CLOSE:
         raise IntegrityError(f"{exported}: transformers' probabilities differ by {largest:.2g} from those of {run}")
     return largest
-
-
-def _format_guesses(pairs: Iterable[tuple[str, float]]) -> str:
-    return "  ".join(f"{text.strip()} {probability:.4f}" for text, probability in pairs)

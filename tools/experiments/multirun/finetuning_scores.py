@@ -4,18 +4,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import parse_json, publish
-from clozeline.sealed_json import seal, unseal
+from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.sealed_json import seal, unseal
+from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
 from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
 from clozeline.tools.runs.evaluation.scores import notes_of, predict_task_share, score_shares, scores_of, unit_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
 
 _SCORES: Final = "scores"
 
@@ -34,9 +34,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
         "predicted": [] if predictions is None else predictions.predicted.tolist(),
         "units": dict(scored.units),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with publish(path) as temporary:
-        temporary.write_text(json.dumps(seal(plain), sort_keys=True) + "\n", encoding="utf-8")
+    publish_text(path, json.dumps(seal(plain), sort_keys=True) + "\n")
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
@@ -52,8 +50,16 @@ def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
 
 def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     """Return the scores of all seeds in a folder on a split, by seed."""
-    scores = scores_path(folder, split, 0).parent
-    runs = [_read_score_file(path) for path in sorted(scores.glob("seed-*.json"))]
+    scores, runs = scores_path(folder, split, 0).parent, []
+    for path in sorted(scores.glob("seed-*.json")):
+        try:
+            plain = unseal(parse_json(path.read_bytes()), path)
+        except (OSError, ValueError) as error:
+            reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
+            raise IntegrityError(f"{path}: {reason}") from error
+        task, answers, predicted = TaskFacts.from_plain(plain["facts"]), plain["answers"], plain["predicted"]
+        units = {name: np.array(counts) for name, counts in plain.get("units", {}).items()}
+        runs.append(ScoredRun(plain["scores"], task, np.array(answers), np.array(predicted), units))
     if not runs:
         raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, got none")
     if len({run.scores["set"] for run in runs}) > 1:
@@ -61,25 +67,15 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
-def _read_score_file(path: Path) -> ScoredRun:
-    try:
-        plain = unseal(parse_json(path.read_bytes()), path)
-    except (OSError, ValueError) as error:
-        reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
-        raise IntegrityError(f"{path}: {reason}") from error
-    task = TaskFacts.from_plain(plain["facts"])
-    units = {name: np.array(counts) for name, counts in plain.get("units", {}).items()}
-    return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]), units)
-
-
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield a table of groups: mean ± deviation over seeds of each metric, and the baselines; marks scores below
-    one."""
+    """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines; lower scores are marked."""
     for name, runs in named:
         scores = [run.scores for run in runs]
         first = scores[0]
         seeds = ", ".join(str(run_scores["seed"]) for run_scores in scores)
-        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *_note_lines(scores)))
+        unparsable = [run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores]
+        noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
+        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *notes_of(noted)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
         for metric in first["metrics"]:
             mean, deviation = mean_and_deviation([run_scores["metrics"][metric] for run_scores in scores])
@@ -93,15 +89,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
             )
 
 
-def _note_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield caveats of the scores; unparsable outputs are averaged over runs."""
-    mean = {"unparsable": fmean(run_scores["unparsable"] for run_scores in scores)} if "unparsable" in scores[0] else {}
-    yield from notes_of({**scores[0], **mean})
-
-
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
-    """Yield a table of folders by sets: the mean over seeds of the first metric, and the gap between dev and the
-    others.
+    """Yield a table of folders by sets: the mean over seeds of the first metric, and the gap of dev to the others.
 
     For runs trained on one language, dev is that language, and the gap is the loss on the others (XTREME, arXiv
     2003.11080). A dash marks a set that a folder was not scored on.
@@ -128,14 +117,10 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
         if any(not run.rows for run in (*first, *runs)):
             yield f"{name} - {base}: a score of an older version lacks its units; remove it, and score it again"
             continue
+        resampled = "sentences" if first[0].facts.head == "tagging" else unit_of(first[0].facts)
         for metric in first[0].scores["metrics"]:
-            difference = compare_runs(runs, first, metric)
+            gap = compare_runs(runs, first, metric)
             yield (
-                f"{name} - {base}: {metric} {difference.difference:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}], "
-                f"one-sided p {difference.p:.3f} over {_resampled_unit(first[0].facts)}"
-                + (" and seeds" if difference.seeds > 1 else ", one seed")
+                f"{name} - {base}: {metric} {gap.difference:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}], one-sided p "
+                f"{gap.p:.3f} over {resampled}{' and seeds' if gap.seeds > 1 else ', one seed'}"
             )
-
-
-def _resampled_unit(facts: TaskFacts) -> str:
-    return "sentences" if facts.head == "tagging" else unit_of(facts)

@@ -61,7 +61,8 @@ def summary(
     for method, seed_matrices in matrices.items():
         outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
         old = [name for name, stage in zip(names, learned, strict=True) if stage < len(seed_matrices[0]) - 1]
-        values = {f"forgetting of {name}": [result.forgetting[index] for result in outcomes] for index, name in enumerate(old)}
+        forgotten = zip(*(result.forgetting for result in outcomes), strict=True)
+        values = {f"forgetting of {name}": list(of_seeds) for name, of_seeds in zip(old, forgotten, strict=True)}
         transfers = [result.backward_transfer for result in outcomes if result.backward_transfer is not None]
         values |= {"backward transfer": transfers} if transfers else {}
         values |= {"last task": [result.last for result in outcomes]}

@@ -5,16 +5,15 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards, write_manifest, write_shard
-from clozeline.tools.shards.rewriting.shard_folder import row_fields, new_files
 from clozeline.tools.shards.provenance.row_search import blocks_of
+from clozeline.tools.shards.rewriting.shard_folder import new_files, row_fields
 
 HALVES: Final = ("judging", "tuning")
 """Names of the halves: shards with even numbers, and shards with odd numbers."""
 
 
 def split_heldout(heldout: Path, output: Path) -> None:
-    """Write both halves of a held-out set, if needed, each in a folder of its name; a document is in one half only.
-    """
+    """Write both halves of a held-out set, if needed, in folders of their names; a document is in one half only."""
     source = open_shards(heldout)
     for first, name in enumerate(HALVES):
         chosen = range(first, len(source.manifest.shards), len(HALVES))

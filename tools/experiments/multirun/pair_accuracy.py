@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Any, Final
 
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordModel
-from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.runs.inference.text_likelihoods import Score, open_scorer
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
@@ -29,14 +29,13 @@ class PairTest:
     @classmethod
     def read(cls, pairs: Path, documents: Path) -> PairTest:
         """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
-        files = sorted(documents.glob("*.arrow"))
-        return cls(
-            read_pairs(pairs, _PER_PARADIGM), WordModel(document.text for file in files for document in read_documents(file))
-        )
+        texts = (document.text for file in sorted(documents.glob("*.arrow")) for document in read_documents(file))
+        return cls(read_pairs(pairs, _PER_PARADIGM), WordModel(texts))
 
     def figures(self, run: Path, trained: TrainedModel, kinds: Sequence[Score]) -> dict[str, Any]:
         """Return accuracy, ties, baselines and the correlation with the bigram, by type of score."""
-        scores_by_kind = {kind: pair_scores(self.pairs, open_scorer(run, trained, kind)[0], self.words) for kind in kinds}
+        scorers = {kind: open_scorer(run, trained, kind)[0] for kind in kinds}
+        scores_by_kind = {kind: pair_scores(self.pairs, scorer, self.words) for kind, scorer in scorers.items()}
         return {kind: {key: scores[key] for key in _KEPT} for kind, scores in scores_by_kind.items()}
 
 
@@ -45,9 +44,9 @@ def pair_table(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]
     baselines: Mapping[str, float] = {}
     for name, figures in runs.items():
         for kind in figures[0].get("pairs", {}):
-            scores = [pair_figures["pairs"][kind] for pair_figures in figures]
-            accuracy = mean_text([100 * pair_figures["accuracy"] for pair_figures in scores], 1)
-            correlations = [pair_figures["correlation_with_bigram"] for pair_figures in scores]
+            scores = [of_seed["pairs"][kind] for of_seed in figures]
+            accuracy = mean_text([100 * of_seed["accuracy"] for of_seed in scores], 1)
+            correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
             correlation = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
             yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
             baselines = scores[0]["baselines"]

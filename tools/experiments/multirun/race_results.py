@@ -39,15 +39,10 @@ def result_of(run: Path, target: float) -> Result:
     records, loss = records[:end], losses[end]
     last = records[-1]
     return Result(
-        target=target,
-        seconds=sum(sum(record["step_ms"].values()) for record in records) / 1e3,
-        cpu_seconds=sum(float(record["cpu_s"]) for record in records),
-        steps=last["step"],
-        tokens=last["tokens"],
-        flops=last["flops"],
-        loss=loss,
-        reached=loss <= target,
-    )
+        target=target, seconds=sum(sum(record["step_ms"].values()) for record in records) / 1e3,
+        cpu_seconds=sum(float(record["cpu_s"]) for record in records), steps=last["step"], tokens=last["tokens"],
+        flops=last["flops"], loss=loss, reached=loss <= target,
+    )  # fmt: skip
 
 
 def _read_complete_metrics(run: Path) -> list[dict[str, Any]]:
@@ -58,7 +53,8 @@ def _read_complete_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _heldout_losses(records: Sequence[Mapping[str, Any]]) -> dict[int, float]:
-    return {record["step"]: float(record["heldout"][HELDOUT]["losses"][HEAD]) for record in records if "heldout" in record}
+    evaluated = (record for record in records if "heldout" in record)
+    return {record["step"]: float(record["heldout"][HELDOUT]["losses"][HEAD]) for record in evaluated}
 
 
 def target_of(runs: Sequence[Path]) -> float:
@@ -78,10 +74,11 @@ def standings(race: Race, half: str, results: Mapping[str, Sequence[Result]]) ->
     for name, seed_results in results.items():
         means = {field.name: _mean_of(seed_results, field.name) for field in fields(Result)}
         reached = f"{sum(result.reached for result in seed_results)} of {len(seed_results)}"
+        seconds, cpu_seconds = _mean_seconds(seed_results)
+        factors = zip(_speedups(race, results, name), (9, 9, 11), strict=True)
         yield (
-            f"{name:<16}{reached:>9}{means['loss']:>8.4f}{means['steps']:>8,.0f}{means['tokens']:>12,.0f}{means['flops']:>10.3g}"
-            f"{mean_text([result.seconds for result in seed_results], 1):>18}{mean_text([result.cpu_seconds for result in seed_results], 1):>18}"
-            + "".join(f"{cell:>{width}}" for cell, width in zip(_speedups(race, results, name), (9, 9, 11), strict=True))
+            f"{name:<16}{reached:>9}{means['loss']:>8.4f}{means['steps']:>8,.0f}{means['tokens']:>12,.0f}"
+            f"{means['flops']:>10.3g}{seconds:>18}{cpu_seconds:>18}" + "".join(f"{cell:>{w}}" for cell, w in factors)
         )
 
 
@@ -89,12 +86,15 @@ def record_line(
     race: Race, name: str, entry: Entry, results: Mapping[str, Sequence[Result]], when: tuple[str, str], command: str
 ) -> str:
     """Return the line of docs/records.md for an entry that reached the target with every seed."""
-    seed_results = results[name]
-    cells = (
-        *when, name, mean_text([result.seconds for result in seed_results], 1), mean_text([result.cpu_seconds for result in seed_results], 1),
-        f"{_mean_of(seed_results, 'tokens') / 1e6:.2f} M", " / ".join(_speedups(race, results, name)), entry.said, f"`{command}`",
-    )  # fmt: skip
+    tokens, factors = f"{_mean_of(results[name], 'tokens') / 1e6:.2f} M", " / ".join(_speedups(race, results, name))
+    cells = (*when, name, *_mean_seconds(results[name]), tokens, factors, entry.said, f"`{command}`")
     return f"| {' | '.join(cells)} |"
+
+
+def _mean_seconds(results: Sequence[Result]) -> tuple[str, str]:
+    """Return mean and deviation of wall and CPU seconds."""
+    wall, cpu = zip(*((result.seconds, result.cpu_seconds) for result in results), strict=True)
+    return mean_text(wall, 1), mean_text(cpu, 1)
 
 
 def _mean_of(results: Sequence[Result], field: str) -> float:

@@ -26,6 +26,7 @@ _FIXED: Final = (
 )
 """Keys of a training that an entry must not set: they are fixed by the race, or would load pretrained weights."""
 
+_ABSENT: Final = object()
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -101,7 +102,11 @@ def training_of(
             f"{name}: expected at most {race.cores} cores, got {entry.ranks} ranks of {entry.threads} threads"
         )
     for key in _FIXED:
-        _refuse_key(entry.train, key, name)
+        inside: Any = entry.train
+        for part in key.split("."):
+            inside = inside.get(part, _ABSENT) if isinstance(inside, Mapping) else _ABSENT
+        if inside is not _ABSENT:
+            raise ConfigurationError(f"{name}: train.{key}: is fixed by the rules of the race: remove the key")
     config = deepcopy(entry.train) | {"output": str(output)}
     validated: TrainConfig = validate(TrainConfig, config, name, "train.")
     heads = validated.model.heads
@@ -110,37 +115,16 @@ def training_of(
             f"{name}: train.model.heads: expected {HEAD} alone, each label weighing alike, got "
             + ", ".join(f"{head} normalised by {options.normalise}" for head, options in heads.items())
         )
-    data = config["data"]
+    # paths of the training sets, which the entry gives by name
+    data, known = config["data"], [set_name for set_name in race.sets if not set_name.startswith(f"{_HALVES}/")]
     for part in (data, *data.get("phases", [])):
         if "shards" in part:
-            part["shards"] = _set_paths(race, part["shards"], name, sets)
+            chosen = [part["shards"]] if isinstance(part["shards"], str) else part["shards"]
+            if unknown := [set_name for set_name in chosen if set_name not in known]:
+                raise ConfigurationError(f"{name}: train.data: expected sets of {', '.join(known)}, got {unknown[0]!r}")
+            part["shards"] = [str(sets / set_name) for set_name in chosen]
     data |= {"heldout": {HELDOUT: str(sets / half_path(half))}, "seed": seed}
-    stop = {"metric": f"{HELDOUT}/losses/{HEAD}", "target": target, "patience": 2**31}
-    return (
-        config
-        | ({} if target is None else {"early_stop": stop})
-        | {
-            "seed": seed,
-            "evaluate": {"every": race.every},
-            "checkpoint": {"every": None, "keep_last": 1},
-            "log": {"every": 1, "tensorboard": False},
-        }
-    )
-
-
-def _refuse_key(config: Mapping[str, Any], key: str, name: str) -> None:
-    inside: Any = config
-    for part in key.split("."):
-        if not isinstance(inside, Mapping) or part not in inside:
-            return
-        inside = inside[part]
-    raise ConfigurationError(f"{name}: train.{key}: is fixed by the rules of the race: remove the key")
-
-
-def _set_paths(race: Race, names_given: str | list[str], entry: str, sets: Path) -> list[str]:
-    training_sets = [name for name in race.sets if not name.startswith(f"{_HALVES}/")]
-    names = [names_given] if isinstance(names_given, str) else names_given
-    for name in names:
-        if name not in training_sets:
-            raise ConfigurationError(f"{entry}: train.data: expected sets of {', '.join(training_sets)}, got {name!r}")
-    return [str(sets / name) for name in names]
+    if target is not None:
+        config["early_stop"] = {"metric": f"{HELDOUT}/losses/{HEAD}", "target": target, "patience": 2**31}
+    fixed = {"seed": seed, "evaluate": {"every": race.every}, "checkpoint": {"every": None, "keep_last": 1}}
+    return config | fixed | {"log": {"every": 1, "tensorboard": False}}

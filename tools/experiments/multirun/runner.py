@@ -22,8 +22,8 @@ import yaml
 
 from clozeline import HOME
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.files import publish, read_json
-from clozeline.report.html_page import listing, page, write_page
+from clozeline.files import publish_text, read_json
+from clozeline.report.html_page import listing, page
 from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 
 ROOT: Final = HOME
@@ -60,8 +60,7 @@ class Training:
     def write_config(self) -> None:
         """Write the configuration, unless it is the user's file."""
         if self.keys is not None:
-            with publish(self.config) as temporary:
-                temporary.write_text(yaml.safe_dump(dict(self.keys), sort_keys=False), encoding="utf-8")
+            publish_text(self.config, yaml.safe_dump(dict(self.keys), sort_keys=False))
 
     def collect(self) -> None:
         """Train, and measure missing results; do nothing if all are complete."""
@@ -139,8 +138,7 @@ def start_training(
 def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
     """Record what an output folder is for, so that no other command mixes its runs with these."""
     require_same_facts(path, facts)
-    with publish(path) as temporary:
-        temporary.write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    publish_text(path, json.dumps(facts, indent=2, sort_keys=True) + "\n")
 
 
 def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
@@ -163,8 +161,7 @@ def write_report(
 ) -> None:
     """Print the table of an experiment; write it as NAME.txt, its chart as NAME.svg, both with `parts` as NAME.html."""
     text = "".join(f"{line}\n" for line in lines)
-    with publish(output / f"{name}.txt") as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    write_page(output / f"{name}.svg", runs_picture(title, panels))
-    write_page(output / f"{name}.html", page(title, [listing("\n".join(lines)), *parts]))
+    publish_text(output / f"{name}.txt", text)
+    publish_text(output / f"{name}.svg", runs_picture(title, panels))
+    publish_text(output / f"{name}.html", page(title, [listing("\n".join(lines)), *parts]))
     sys.stdout.write(text)

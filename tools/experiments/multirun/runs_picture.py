@@ -18,13 +18,9 @@ _WIDTH: Final = 10.0
 _LINE: Final = 0.22
 """height of a line of figures in inches"""
 _PARAMETERS: Final[Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
     "grid.linewidth": 0.4,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,15 +56,13 @@ def runs_picture(title: str, rows: Sequence[Panels]) -> str:
             _draw_curves(left, row, colors)
             _draw_figures(right, *row.figures, colors)
 
-    svg = render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw)
-    means = (f"{panels.title}, {panels.figures[0]}: {_describe_means(panels.figures[1])}" for panels in rows)
+    svg, texts = render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw), [title]
+    for panels in rows:
+        means = sorted((sum(values) / len(values), name) for name, values in panels.figures[1].items())
+        listed = ", ".join(f"{name} {mean:.4g}" for mean, name in means)
+        texts.append(f"{panels.title}, {panels.figures[0]}: {listed}")
     opening = svg.index(">", svg.index("<svg")) + 1
-    return f"{svg[:opening]}<title>{escape('; '.join((title, *means)))}</title>{svg[opening:]}"
-
-
-def _describe_means(figures: Mapping[str, Sequence[float]]) -> str:
-    means = sorted((sum(values) / len(values), name) for name, values in figures.items())
-    return ", ".join(f"{name} {mean:.4g}" for mean, name in means)
+    return f"{svg[:opening]}<title>{escape('; '.join(texts))}</title>{svg[opening:]}"
 
 
 def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:

@@ -39,12 +39,7 @@ def publish_small_bert(folder: Path) -> None:
     BertTokenizer(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
     torch.manual_seed(1)
     config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=512,
-        max_position_embeddings=_ROWS,
-        initializer_range=0.05,
-    )
+        vocab_size=len(pieces), hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
+        max_position_embeddings=_ROWS, initializer_range=0.05,
+    )  # fmt: skip
     BertForMaskedLM(config).save_pretrained(folder)

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 from pydantic.dataclasses import dataclass as configuration
 
-from clozeline.model.build import build_model
 from clozeline.configuration.config import STRICT, load_config, validate
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.cost_estimate import estimate_cost
 from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.logs.cost_estimate import estimate_cost
 
 _STUDY: Final = "study.yaml"
 _TRAIN: Final = "train.yaml"
@@ -116,14 +116,20 @@ def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, outp
     heldout = {name: str(sets / set_name / "heldout") for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": heldout}
     batch = int(config["data"]["global_batch"])
-    flops_per_step = _flops_of_steps(_set_phases(config, variant, sets, [1] * len(variant.phases), batch))
-    steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, flops_per_step, strict=True)]
+    # FLOPs of a step of each part, estimated from the first rows of its sets
+    single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
+    probe: TrainConfig = validate(TrainConfig, single_steps, _TRAIN)
+    datasets = open_datasets(probe)
+    tokenizer = datasets.train.manifest.tokenizer
+    model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
+    costs = [cost.rows_per_step * cost.flops_per_row for cost in estimate_cost(probe, model, datasets, 1).phases]
+    steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, costs, strict=True)]
     if not all(steps):
-        raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(flops_per_step):.3g})")
+        raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})")
     config = _set_phases(config, variant, sets, steps, batch)
     config["evaluate"] = {**config.get("evaluate", {}), "every": max(1, sum(steps) // study.evaluations)}
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
-    return Plan(config, tuple(steps), tuple(flops_per_step))
+    return Plan(config, tuple(steps), tuple(costs))
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +142,7 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _set_phases(
-    config: Mapping[str, Any], variant: Variant, sets: Path, steps: list[int], batch: int = 1
+    config: Mapping[str, Any], variant: Variant, sets: Path, steps: list[int], batch: int
 ) -> dict[str, Any]:
     """Return a configuration that reads each part for its number of steps."""
     phases: list[dict[str, Any]] = []
@@ -147,13 +153,3 @@ def _set_phases(
             phase["until_samples"] = batch * sum(steps[: number + 1])
         phases.append(phase)
     return {**config, "data": {**config["data"], "phases": phases}, "steps": sum(steps)}
-
-
-def _flops_of_steps(config: Mapping[str, Any]) -> list[float]:
-    """Return the FLOPs per step of each part, estimated from the first rows of its sets."""
-    config_validated: TrainConfig = validate(TrainConfig, dict(config), _TRAIN)
-    datasets = open_datasets(config_validated)
-    tokenizer = datasets.train.manifest.tokenizer
-    model = build_model(config_validated.model, tokenizer.vocab_size, tokenizer.special_ids)
-    phases = estimate_cost(config_validated, model, datasets, 1).phases
-    return [phase.rows_per_step * phase.flops_per_row for phase in phases]

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from clozeline.model.build import Model
-from clozeline.seeding import hash64
 from clozeline.pipeline.shards import ShardSet
+from clozeline.seeding import hash64
 from clozeline.tools.experiments.multirun.comparison import Difference, difference_of
 from clozeline.train.data.stream.collate import Collate
 

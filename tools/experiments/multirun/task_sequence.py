@@ -12,17 +12,17 @@ from pydantic.dataclasses import dataclass as checked
 from safetensors import safe_open
 from torch import Tensor
 
-from clozeline.model.build import Model
 from clozeline.configuration.config import STRICT, config_file, load_config
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json
+from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.tools.experiments.multirun.forgetting_scores import Matrix
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.tools.runs.inference.trained_model import load_trained
 
 Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
@@ -59,12 +59,8 @@ class Task:
 
     def plain(self) -> dict[str, Any]:
         """Return what identifies the task, as plain data."""
-        return {
-            "name": self.name,
-            "set": self.shards.digest,
-            "heldout": self.heldout.digest,
-            "config": str(self.config),
-        }
+        digests = {"set": self.shards.digest, "heldout": self.heldout.digest}
+        return {"name": self.name, **digests, "config": str(self.config)}
 
 
 def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
@@ -132,11 +128,15 @@ class TaskSequence:
             task, old = self.tasks[number], self.tasks[:number]
             # start from the previous run, with the settings of the method
             run, scores = self._paths(method, seed, number)
-            words = self._training_words(task, runs[-1], run, seed)
+            words = {"model.init_from": str(runs[-1]), "data.shards": str(task.shards.path), "output": str(run)}
+            words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
+            if task.config is None:  # reset what the first run's configuration set for itself
+                words |= {"init_parts": "[]", "regularizer": "null", "data.weights": "[]", "data.phases": "[]"}
+                words |= {"schedule.steps": "null"}
             if old and method == "replay":
                 shares = [1 - replay, *[replay / len(old)] * len(old)]
-                words["data.shards"] = _to_json_list([earlier.shards.path for earlier in (task, *old)])
-                words["data.weights"] = _to_json_list(shares)
+                words["data.shards"] = json.dumps([str(earlier.shards.path) for earlier in (task, *old)])
+                words["data.weights"] = json.dumps(shares)
             if old and method == "ewc" and not scores.exists():
                 file = self._measure_fisher(runs, number, run.parent, rows)
                 words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {strength}}}"
@@ -148,15 +148,6 @@ class TaskSequence:
             Training(task.config or self.body / "config.yaml", results, overrides=overrides).collect()
             matrix.append(self._read(scores)["scores"])
         return matrix
-
-    def _training_words(self, task: Task, before: Path, run: Path, seed: int) -> dict[str, str]:
-        """Return the words of a training; they reset what the first run's configuration set for itself."""
-        words = {"model.init_from": str(before), "data.shards": str(task.shards.path), "output": str(run)}
-        words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
-        if task.config is None:
-            words |= {"init_parts": "[]", "regularizer": "null", "data.weights": "[]", "data.phases": "[]"}
-            words |= {"schedule.steps": "null"}
-        return words
 
     def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path, rows: int) -> Path:
         """Return a file with the weights of the previous run and the summed Fisher information of all earlier tasks.
@@ -192,8 +183,8 @@ class TaskSequence:
         it.
         """
         task = self.tasks[number]
-        latest_signature = self.tasks[known - 1].signature if known else None
-        if latest_signature == task.signature or (not known and set(task.signature[0]) <= {*latest_model.config.targets.values()}):
+        heads = {*latest_model.config.targets.values()}
+        if self.tasks[known - 1].signature == task.signature if known else heads.issuperset(task.signature[0]):
             return latest_model
         if number >= known:
             return None
@@ -208,10 +199,6 @@ class TaskSequence:
         if content is None:
             raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that stage again")
         return content
-
-
-def _to_json_list(values: Sequence[Any]) -> str:
-    return json.dumps([str(value) if isinstance(value, Path) else value for value in values])
 
 
 def _sum_fisher_files(files: Sequence[Path], path: Path) -> Path:

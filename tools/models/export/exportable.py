@@ -1,6 +1,5 @@
 """Open a model for export, from a training run or a folder, with the metadata for its model card."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,15 +60,19 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
     trained_on = read_recorded_sets(source, config.data, given)[0]
-    model = _extend_rope_range(config.model, trained_on)
+    model_config = _extend_rope_range(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
-    weights = (
-        read_weights(directory, index) if model.adapter is None else _merge_adapters(model, rows, directory, index)
-    )
-    checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(trained_on)), None, ())
+    if model_config.adapter is None:
+        weights = read_weights(directory, index)
+    else:
+        model = _load_with_adapter(model_config, rows, directory, index)
+        for name in model.adapters:
+            merge_adapter(model, name)
+        weights = _base_weights(model)
+    checkpoint = Checkpoint(replace(model_config, adapter=None), rows, weights, _token_ids(trained_on), None, ())
     facts = {
         "objective": trained_on.objective.label,
-        "heads": ", ".join(model.heads),
+        "heads": ", ".join(model_config.heads),
         "steps": f"{index.state['step']:,}",
         "tokens seen": f"{index.state.get('tokens', 0):,}",
         "training set": trained_on.name,
@@ -94,24 +97,11 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
     model = _load_with_adapter(
         _extend_rope_range(config.model, trained_on), trained_on.tokenizer.vocab_size, directory, index
     )
-    base = Checkpoint(
-        replace(model.config, adapter=None),
-        model.vocab_size,
-        _base_weights(model),
-        dict(_token_ids(trained_on)),
-        None,
-        (),
-    )
+    base_config, token_ids = replace(model.config, adapter=None), _token_ids(trained_on)
+    base = Checkpoint(base_config, model.vocab_size, _base_weights(model), token_ids, None, ())
     trained = [name for name in index.parameters if not name.startswith("adapters.")]
     (adapter,) = model.adapters.values()
     return Adapted(base, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
-
-
-def _merge_adapters(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
-    model = _load_with_adapter(config, vocab_size, directory, index)
-    for name in model.adapters:
-        merge_adapter(model, name)
-    return _base_weights(model)
 
 
 def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
@@ -136,10 +126,8 @@ def _extend_rope_range(config: ModelConfig, trained_on: RecordedSet) -> ModelCon
     return replace(config, position=replace(config.position, maximum=length))
 
 
-def _token_ids(trained_on: RecordedSet) -> Iterable[tuple[str, int]]:
-    """Yield `pad_token_id` and similar keys."""
-    for name, number in trained_on.tokenizer.special_ids.items():
-        yield f"{name}_token_id", number
+def _token_ids(trained_on: RecordedSet) -> dict[str, int]:
+    """Return `pad_token_id` and similar keys."""
+    ids = {f"{name}_token_id": number for name, number in trained_on.tokenizer.special_ids.items()}
     start = trained_on.objective.frame.decoder_start
-    if start is not None:
-        yield "decoder_start_token_id", start
+    return ids if start is None else ids | {"decoder_start_token_id": start}

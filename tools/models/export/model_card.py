@@ -35,16 +35,9 @@ special tokens themselves, which a prompt with `{mark}` in it needs. A unigram m
 
 
 def model_card(
-    title: str,
-    loader: str,
-    parameters: int,
-    facts: Mapping[str, str],
-    *,
-    licence: str = "unknown",
-    languages: Sequence[str] = (),
-    mark: str | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> str:
+    title: str, loader: str, parameters: int, facts: Mapping[str, str], *, licence: str = "unknown",
+    languages: Sequence[str] = (), mark: str | None = None, options: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
     """Return the text of a model card.
 
     `mark` is a special token of the tokenizer in the folder, None without one; `options` are more arguments of
@@ -53,15 +46,12 @@ def model_card(
     listed = {"licence": licence, "languages": ", ".join(languages) or "unknown", **facts}
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(licence=json.dumps(licence), languages=json.dumps(list(languages)))
-    body = _BODY.format(
-        title=_cell(title),
-        parameters=parameters,
-        rows=rows,
-        loader=loader,
-        options="".join(f", {name}={value!r}" for name, value in (options or {}).items()),
-        tokenizer_import="" if mark is None else ", AutoTokenizer",
-        tokenizer_line="" if mark is None else 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n',
-    )
+    lines = {"tokenizer_import": "", "tokenizer_line": ""} if mark is None else {
+        "tokenizer_import": ", AutoTokenizer",
+        "tokenizer_line": 'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n',
+    }  # fmt: skip
+    more = "".join(f", {name}={value!r}" for name, value in (options or {}).items())
+    body = _BODY.format(title=_cell(title), parameters=parameters, rows=rows, loader=loader, options=more, **lines)
     return front + body + ("" if mark is None else _LITERAL.format(mark=mark))
 
 

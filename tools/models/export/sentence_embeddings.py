@@ -15,7 +15,7 @@ def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) 
     """Refuse a model that cannot be pooled: without an encoder, exported with its head, or without a tokenizer."""
     if config.architecture == "decoder":
         raise ConfigurationError(
-            "--pooling: expected a model with an encoder, got a decoder, whose positions do not see later tokens"
+            "--pooling: expected an encoder, got a decoder, whose positions do not see later tokens"
         )
     if not encoder_alone:
         raise ConfigurationError("--pooling: embeddings are read from the encoder alone; add --parts encoder")

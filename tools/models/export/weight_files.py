@@ -25,13 +25,10 @@ def byte_count(text: str) -> int:
 def divide(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
     """Return the tensors in order, in parts of at most `max_bytes`; a larger tensor is a part of its own."""
     parts: list[dict[str, Tensor]] = [{}]
-    size = 0
     for name, tensor in tensors.items():
-        if parts[-1] and size + tensor.nbytes > max_bytes:
+        if parts[-1] and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes:
             parts.append({})
-            size = 0
         parts[-1][name] = tensor
-        size += tensor.nbytes
     return parts
 
 

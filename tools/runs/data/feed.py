@@ -2,11 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 from clozeline.configuration.config import former_names, load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
@@ -27,7 +28,6 @@ from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder, Visit
 from clozeline.train.logs.json_lines import read_lines
 
-T = TypeVar("T")
 State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
     "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
@@ -85,10 +85,6 @@ class Feed:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
         return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
-    def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
-        """Return when a stored row of a set is read in an epoch; None if the phases end earlier."""
-        return self.reading.find(source, stored, epoch)
-
     def batch_start(self, visit: Visit) -> int:
         """Return the stream position at which the global batch of a visit starts."""
         return self.run_steps.at(visit.position * self.lanes).begin
@@ -130,12 +126,8 @@ class Feed:
 
 def add_feed_arguments(parser: Arguments) -> None:
     """Declare the arguments that name a run, or a set and how it is read."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="MANIFEST",
-        help=f"manifest.json of a shard set, or its folder; with --run {SET_PATHS_HELP}",
-    )
+    words = f"manifest.json of a shard set, or its folder; with --run {SET_PATHS_HELP}"
+    parser.add_argument("words", nargs="*", metavar="MANIFEST", help=words)
     parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
     parser.add_argument("--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)")
@@ -164,19 +156,22 @@ def open_feed(options: argparse.Namespace) -> Feed:
 def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
-        raise ConfigurationError(
-            f"--run {run}: expected a run directory with config.yaml: give one, or copy {path} back"
-        )
+        raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
     with former_names(), reading_run(path):
         config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
-    taken = _read_lines_with(
-        run / "metrics.jsonl",
-        lambda lines: [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line],
-    )
-    saved, since = _read_lines_with(run / "events.jsonl", _parse_last_phases)
-    other = 0 if saved else _read_lines_with(run / "events.jsonl", _parse_steps_on_other_data)
+    with _reading_lines(run / "metrics.jsonl") as lines:
+        taken = [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
+    saved, since = list[Phase[Key]](), 0
+    with _reading_lines(run / "events.jsonl") as lines:
+        starts = [line for line in lines if line.get("event") == "data"]
+        if planned := [line for line in starts if "plans" in line]:
+            saved, since = read_phases(planned[-1]["plans"]), int(planned[-1]["samples"])
+        # a run of an earlier version recorded only the shares of sets
+        shares = [] if saved else [[phase["shares"] for phase in line["phases"]] for line in starts]
+        changes = zip(starts[1:], shares[1:], shares, strict=False)
+        other = max((int(line["step"]) for line, now, before in changes if now != before), default=0)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
     # a killed run may have checkpoints without their lines in metrics.jsonl
@@ -195,32 +190,17 @@ def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
     return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
 
 
-def _read_lines_with(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
-    """Return what `what` reads from the objects of a run's JSON lines file; skip damaged lines with a note."""
+@contextmanager
+def _reading_lines(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """Yield the objects of a run's JSON lines file, without damaged lines, which a note counts."""
     lines = read_lines(path)
     written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
     if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
         sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are skipped\n")
     try:
-        return what(lines)
+        yield lines
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
-
-
-def _parse_last_phases(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:
-    """Return all phases of a run as recorded at its last start, and the samples it had read by then."""
-    starts = [line for line in lines if line.get("event") == "data" and "plans" in line]
-    return (read_phases(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
-
-
-def _parse_steps_on_other_data(lines: list[dict[str, Any]]) -> int:
-    """Return the step until which a run of an earlier version read other sets or weights; 0: never."""
-    starts = [line for line in lines if line.get("event") == "data"]
-    shares = [[phase["shares"] for phase in line["phases"]] for line in starts]
-    changed = [
-        int(line["step"]) for line, now, before in zip(starts[1:], shares[1:], shares, strict=False) if now != before
-    ]
-    return max(changed, default=0)
 
 
 def _open_data_feed(data: DataConfig) -> Feed:

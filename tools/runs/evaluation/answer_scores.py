@@ -69,13 +69,11 @@ class AnsweredQuestion:
 
 def questions_of(rows: Rows) -> list[AnsweredQuestion]:
     """Return the questions of a set, each with its windows, in the order of their first rows."""
-    questions = []
-    for order in windows_of(rows):
-        record = record_of(rows, order[0])
-        questions.append(
-            AnsweredQuestion(record["question"], record["context"], tuple(record["answers"]), tuple(order))
-        )
-    return questions
+    records = ((record_of(rows, order[0]), tuple(order)) for order in windows_of(rows))
+    return [
+        AnsweredQuestion(record["question"], record["context"], tuple(record["answers"]), order)
+        for record, order in records
+    ]
 
 
 def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[Window]:
@@ -137,12 +135,9 @@ def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window])
 
 
 def _extract_answer(asked: AnsweredQuestion, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts) -> str:
-    score, first, last, null = (
-        torch.tensor(column) for column in zip(*(predicted[row] for row in asked.rows), strict=True)
-    )
-    threshold = 0.0 if facts.unanswerable else torch.inf
-    answer = Answers(score, first, last, null).of_question(threshold)
-    if answer is None or not torch.isfinite(score).any():
+    windows = Answers(*map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True)))
+    answer = windows.of_question(0.0 if facts.unanswerable else torch.inf)
+    if answer is None or not torch.isfinite(windows.score).any():
         return ""
     row, begin, end = answer
     offsets = rows.columns["offsets"][asked.rows[row]].reshape(-1, 2)

@@ -1,8 +1,7 @@
 """Baselines without the model: the most frequent answer, bags of words, and the overlap of two texts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,6 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 Texts: TypeAlias = list[tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class _Part:
-    texts: Texts
-    answers: NDArray[Any]
 
 
 def texts_of(rows: Rows, tokenizer: Tokenizer) -> Texts:
@@ -41,29 +34,6 @@ def parts_of(rows: Rows, tokenizer: Tokenizer) -> list[list[list[int]]]:
                 parts.append([])
         parts_by_row.append([part for part in parts if part])
     return parts_by_row
-
-
-def _predict_majority(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:
-    """Predict the most frequent class, the first among ties, or the mean number."""
-    if facts.head == "regression":
-        return np.full(len(texts), train.answers.mean())
-    return np.full(len(texts), np.bincount(train.answers, minlength=len(facts.labels)).argmax())
-
-
-def _fit_words(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:
-    """Fit a linear model on TF-IDF of words and word bigrams, separately for each text."""
-    columns = []
-    for column in range(facts.texts):
-        vectors = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
-        fitted = vectors.fit_transform([_text_at(item, column) for item in train.texts])
-        columns.append((fitted, vectors.transform([_text_at(item, column) for item in texts])))
-    fitted, test_features = (sparse.hstack(list(side)).tocsr() for side in zip(*columns, strict=True))
-    return _fit_linear(facts, fitted, train.answers, test_features)
-
-
-def _fit_overlap(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:
-    """Fit a linear model on the words that two texts share."""
-    return _fit_linear(facts, shared_words(train.texts), train.answers, shared_words(texts))
 
 
 def shared_words(texts: Texts) -> NDArray[np.float64]:
@@ -90,17 +60,24 @@ def _text_at(item: tuple[str, ...], index: int) -> str:
     return item[index] if index < len(item) else ""
 
 
-BASELINES: Final[dict[str, tuple[int, Callable[[_Part, Texts, TaskFacts], NDArray[Any]]]]] = {
-    "majority": (1, _predict_majority),
-    "words": (1, _fit_words),
-    "overlap": (2, _fit_overlap),
-}
-"""Baselines by name, each with the minimum number of texts per row."""
-
-
 def baseline_predictions(
     facts: TaskFacts, train: tuple[Texts, NDArray[Any]], texts: Sequence[tuple[str, ...]]
 ) -> dict[str, NDArray[Any]]:
-    """Return the predictions of each baseline for some texts, fitted on texts and answers of the training set."""
-    part = _Part(*train)
-    return {name: fit(part, list(texts), facts) for name, (least, fit) in BASELINES.items() if facts.texts >= least}
+    """Return the predictions of each baseline for some texts, fitted on texts and answers of the training set.
+
+    `majority` is the most frequent class, the first among ties, or the mean number; `words` a linear model on TF-IDF of
+    words and word bigrams of each text; `overlap` one on the words that two texts share.
+    """
+    fitted_on, answers = train
+    most = answers.mean() if facts.head == "regression" else np.bincount(answers, minlength=len(facts.labels)).argmax()
+    columns = []
+    for column in range(facts.texts):
+        vectors = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
+        fitted = vectors.fit_transform([_text_at(item, column) for item in fitted_on])
+        columns.append((fitted, vectors.transform([_text_at(item, column) for item in texts])))
+    fitted, features = (sparse.hstack(list(side)).tocsr() for side in zip(*columns, strict=True))
+    predictions = {"majority": np.full(len(texts), most), "words": _fit_linear(facts, fitted, answers, features)}
+    if facts.texts > 1:
+        shared, features = shared_words(fitted_on), shared_words(list(texts))
+        predictions["overlap"] = _fit_linear(facts, shared, answers, features)
+    return predictions

@@ -28,12 +28,8 @@ def choice_baselines(train: Rows, rows: Rows, tokenizer: Tokenizer) -> dict[str,
     targets[np.cumsum(counts) - counts + right] = 1.0
     predictions = baseline_predictions(_CORRECTNESS, (train_pairs, targets), pairs)
     edges = np.cumsum(sizes)[:-1]
-    best = {
-        name: np.array([part.argmax() for part in np.split(scores, edges)])
-        for name, scores in predictions.items()
-        if name != "majority"
-    }
-    return {"majority": np.full(len(rows), np.bincount(right).argmax()), **best}
+    best = {name: np.array([part.argmax() for part in np.split(scores, edges)]) for name, scores in predictions.items()}
+    return best | {"majority": np.full(len(rows), np.bincount(right).argmax())}
 
 
 def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[Texts, Int64]:

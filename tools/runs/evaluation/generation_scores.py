@@ -1,9 +1,8 @@
 """Score generated texts: exact match, BLEU and chrF by sacrebleu, ROUGE by rouge_score, next to simple baselines."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
@@ -27,10 +26,12 @@ from clozeline.tools.runs.evaluation.unit_sums import (
     mean_units,
     value_of,
 )
-from clozeline.tools.runs.evaluation.written_answers import has_written_answers, score_written_answers
+from clozeline.tools.runs.evaluation.written_answers import (
+    has_written_answers,
+    most_frequent_text,
+    score_written_answers,
+)
 
-_UnitsOf: TypeAlias = Callable[[Sequence[str], Sequence[Sequence[str]], str], Units]
-"""Counts per text, from the texts, the accepted texts and their language."""
 _SPLITTER: Final = Regex(Regex.Options())
 
 
@@ -44,13 +45,10 @@ def generate_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[in
     texts_by_row: dict[int, str] = {}
     for batch in iterate_batches(rows, rank, size):
         prompts = [_prompt_of(rows, row) for row in batch.tolist()]
-        texts = generate(
-            opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
-        )
-        texts_by_row |= {
-            row: decode_text(tokenizer, continuation.ids)
-            for row, continuation in zip(batch.tolist(), texts, strict=True)
-        }
+        start = objective.frame.decoder_start
+        continuations = generate(opened.trained.model, prompts, decoding, end_ids=end, decoder_start=start)
+        texts = (decode_text(tokenizer, continuation.ids) for continuation in continuations)
+        texts_by_row |= dict(zip(batch.tolist(), texts, strict=True))
     return texts_by_row
 
 
@@ -69,56 +67,35 @@ def _prompt_of(rows: Rows, row: int) -> list[int]:
     return ids[: positions[breaks[-1] + 1 if len(breaks) else 0]]
 
 
-def _exact_match(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
-    """Return which texts equal an accepted one, ignoring surrounding white space."""
-    return mean_units(
-        text.strip() in {gold.strip() for gold in accepted} for text, accepted in zip(texts, golds, strict=True)
-    )
-
-
-def _corpus_units_of(name: str) -> _UnitsOf:
-    def units(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
-        most = max(map(len, golds))
-        references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
-        return corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
-
-    return units
-
-
 def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
     return corpus_metric(name, bleu_tokenizer(language, [text for gold in golds for text in gold]))
 
 
-def _rouge_units_of(name: str) -> _UnitsOf:
-    def units(texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
-        letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
-        plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
-        scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
-        if name == "rougeLsum":
-            texts, golds = (
-                [_split_lines(text) for text in texts],
-                [[_split_lines(text) for text in gold] for gold in golds],
-            )
-        return mean_units(
-            scorer.score_multi(list(gold), text)[name].fmeasure for text, gold in zip(texts, golds, strict=True)
-        )
-
-    return units
-
-
-_METRICS: Final[dict[str, _UnitsOf]] = {
-    "exact_match": _exact_match,
-    **{name: _corpus_units_of(name) for name in CORPUS_METRICS},
-    **{name: _rouge_units_of(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
-}
-"""Counts per text, from whose sums each metric follows, from 0 to 1."""
+def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
+    """Return the counts per text, from whose sums the metric follows, from 0 to 1."""
+    if name == "exact_match":
+        pairs = zip(texts, golds, strict=True)
+        return mean_units(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
+    if name in CORPUS_METRICS:
+        most = max(map(len, golds))
+        references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
+        return corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
+    # ROUGE stems words of texts that are mostly in ASCII letters
+    letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
+    plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
+    scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
+    if name == "rougeLsum":  # expects one sentence per line
+        texts = ["\n".join(_sentences(text)) for text in texts]
+        golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]
+    scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
+    return mean_units(scores[name].fmeasure for scores in scored)
 
 
 def text_units(
     facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
 ) -> dict[str, Units]:
     """Return the counts per text, from whose sums the task's metrics follow."""
-    return {name: _METRICS[name](texts, golds, language) for name in facts.metrics}
+    return {name: _units_of(name, texts, golds, language) for name in facts.metrics}
 
 
 def text_metrics(
@@ -142,11 +119,6 @@ def lead(text: str, sentences: int = 3) -> str:
     return " ".join(_sentences(text)[:sentences])
 
 
-def _split_lines(text: str) -> str:
-    """Return a text with one sentence per line, as rougeLsum expects."""
-    return "\n".join(_sentences(text))
-
-
 def _sentences(text: str) -> list[str]:
     starts = [*_SPLITTER.starts(text, "und"), len(text)]
     return [text[begin:end].strip() for begin, end in pairwise(starts)]
@@ -161,30 +133,19 @@ def text_scores(
     the only one if texts name classes or numbers.
     """
     records, train_records = ([record_of(side, row) for row in range(len(side))] for side in (rows, train))
-    golds = [record["targets"] for record in records]
-    if has_written_answers(facts):
-        most, targets = ([record["targets"][0] for record in side] for side in (train_records, records))
-        return score_written_answers(facts, most, targets, [predicted[row] for row in range(len(records))])
-    counts = Counter(record["targets"][0] for record in train_records)
-    most_frequent = min(counts, key=lambda text: (-counts[text], text))
-    baselines = {
-        "copy": [record["source"] for record in records],
-        "lead_3": [lead(record["source"]) for record in records],
-        "majority": [most_frequent] * len(records),
-    }
     texts = [predicted[row] for row in range(len(records))]
-    scored = {name: text_metrics(facts, texts, golds, language) for name, texts in baselines.items()}
-    return Scored(
-        len(records),
-        text_metrics(facts, texts, golds, language),
-        scored,
-        units=text_units(facts, texts, golds, language),
-        signatures={name: _signature(name, golds, language) for name in facts.metrics if name in CORPUS_METRICS},
-    )
-
-
-def _signature(name: str, golds: Sequence[Sequence[str]], language: str) -> str:
-    """Return sacrebleu's own description of how it computes a metric."""
-    metric = _sacrebleu_metric(name, golds, language)
-    metric.num_refs = max(map(len, golds))
-    return str(metric.get_signature())
+    train_targets, targets = ([record["targets"][0] for record in side] for side in (train_records, records))
+    if has_written_answers(facts):
+        return score_written_answers(facts, train_targets, targets, texts)
+    golds, sources = [record["targets"] for record in records], [record["source"] for record in records]
+    majority = [most_frequent_text(train_targets)] * len(records)
+    baselines = {"copy": sources, "lead_3": [lead(source) for source in sources], "majority": majority}
+    scored = {name: text_metrics(facts, own, golds, language) for name, own in baselines.items()}
+    signatures = {}
+    for name in facts.metrics:
+        if name in CORPUS_METRICS:  # sacrebleu's own description of how it computes a metric
+            metric = _sacrebleu_metric(name, golds, language)
+            metric.num_refs = max(map(len, golds))
+            signatures[name] = str(metric.get_signature())
+    metrics, units = text_metrics(facts, texts, golds, language), text_units(facts, texts, golds, language)
+    return Scored(len(records), metrics, scored, units=units, signatures=signatures)

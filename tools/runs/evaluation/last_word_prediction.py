@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _BATCH: Final = 64
@@ -32,12 +32,7 @@ def read_passages(path: Path) -> list[str]:
         if not {".json", ".jsonl"} & set(file.suffixes):
             texts += [line.strip() for _, line in text_lines(file)]
             continue
-        for number, fields in json_lines(file):
-            if not isinstance(text := fields.get("text"), str):
-                raise IntegrityError(
-                    f"{file}, line {number}: expected a field 'text', got {', '.join(fields) or 'none'}"
-                )
-            texts.append(text.strip())
+        texts += [text.strip() for _, text in json_texts(file)]
     passages = [text for text in texts if len(text.split()) > 1]
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
@@ -63,7 +58,13 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     chosen = [row for row in rows if 0 < row.asked < len(row.ids)]
     scores = log_likelihoods(trained.model, [row.ids for row in chosen])
     total = math.fsum(float(row_scores[-row.asked :].sum()) for row_scores, row in zip(scores, chosen, strict=True))
-    right = sum(_count_correct(trained, chosen[begin : begin + _BATCH]) for begin in range(0, len(chosen), _BATCH))
+    # how many rows end with the tokens that the model would generate
+    right = 0
+    for batch in (chosen[begin : begin + _BATCH] for begin in range(0, len(chosen), _BATCH)):
+        decoding = Decoding(max_tokens=max(row.asked for row in batch))
+        continuations = generate(trained.model, [row.ids[: -row.asked] for row in batch], decoding)
+        pairs = zip(continuations, batch, strict=True)
+        right += sum(generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs)
     words = Counter(text.split()[-1] for text in passages)
     return {
         "n": len(chosen),
@@ -73,16 +74,6 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
         "perplexity": math.exp(-total / max(1, len(chosen))),
         "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},
     }
-
-
-def _count_correct(trained: TrainedModel, rows: Sequence[_Row]) -> int:
-    """Return how many rows end with the tokens that the model would generate."""
-    decoding = Decoding(max_tokens=max(row.asked for row in rows))
-    continuations = generate(trained.model, [row.ids[: -row.asked] for row in rows], decoding)
-    return sum(
-        continuation.ids[: row.asked] == row.ids[-row.asked :]
-        for continuation, row in zip(continuations, rows, strict=True)
-    )
 
 
 def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:

@@ -15,12 +15,8 @@ def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
     """Return a file, or the visible files of a folder in order, whose names contain one of the endings."""
     if path.is_file():
         return [path]
-    inside = sorted(path.glob("*")) if path.is_dir() else []
-    files = [
-        path_inside
-        for path_inside in inside
-        if path_inside.is_file() and path_inside.name[0] != "." and any(end in path_inside.name for end in endings)
-    ]
+    visible = (file for file in sorted(path.glob("[!.]*")) if file.is_file())
+    files = [file for file in visible if any(end in file.name for end in endings)]
     if not files:
         kinds = " or ".join(f"*{ending}*" for ending in endings if ending) or "files"
         raise ConfigurationError(f"{path}: no such file: give a file, or a folder with {kinds}")
@@ -55,11 +51,15 @@ def named_texts(path: Path) -> Iterator[tuple[str, str]]:
         if not {".json", ".jsonl"} & set(file.suffixes):
             yield file.name, "\n".join(line for _, line in text_lines(file))
             continue
-        for number, fields in json_lines(file):
-            if not isinstance(text := fields.get("text"), str):
-                have = ", ".join(fields) or "none"
-                raise IntegrityError(f"{file}, line {number}: expected a field 'text', got {have}")
-            yield f"{file.name}:{number}", text
+        yield from ((f"{file.name}:{number}", text) for number, text in json_texts(file))
+
+
+def json_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, text) for the field `text` of each line of JSON."""
+    for number, fields in json_lines(path):
+        if not isinstance(text := fields.get("text"), str):
+            raise IntegrityError(f"{path}, line {number}: expected a field 'text', got {', '.join(fields) or 'none'}")
+        yield number, text
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -78,17 +78,15 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     correct = np.array([candidates.index(tokens[fact.word]) for fact in asked], np.int64)
     correct_scores = scores[np.arange(len(asked)), correct][:, None]
     ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)  # a tie is wrong
-    return {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)} | _mean_over_relations(
-        asked, ranks
-    )
+    counts = {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)}
+    return counts | _mean_over_relations(asked, ranks)
 
 
 def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
     """Return the token of each word that is a single token inside a sentence."""
     distinct = list(dict.fromkeys(words))
-    (first,), *encoded = (
-        relation.ids for relation in trained.tokenizer.encode(["a", *(f"a {word}" for word in distinct)])
-    )
+    texts = ["a", *(f"a {word}" for word in distinct)]
+    (first,), *encoded = (encoding.ids for encoding in trained.tokenizer.encode(texts))
     unknown = trained.tokenizer.vocabulary.specials.get("unk")
     return {
         word: int(ids[1])
@@ -111,10 +109,8 @@ def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> 
         }
         for name, indices in sorted(facts_by_relation.items())
     }
-    names = ("p_at_1", f"p_at_{_TOP}", "majority")
-    means = {
-        name: float(np.mean([index[name] for index in relations.values()])) if relations else 0.0 for name in names
-    }
+    names, rows = ("p_at_1", f"p_at_{_TOP}", "majority"), relations.values()
+    means = {name: float(np.mean([row[name] for row in rows])) if rows else 0.0 for name in names}
     return {**means, "relations": relations}
 
 

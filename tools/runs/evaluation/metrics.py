@@ -43,34 +43,22 @@ class Scored:
     unparsable: int | None = None
 
 
-def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
-    """Return F1 of the task's positive class; 0 without a positive."""
-    return float(metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0))
-
-
-def _matthews(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
-    """Return Matthews' correlation, 0 where one side is constant, as scikit-learn does with a warning."""
-    return 0.0 if degenerate(answers, predicted) else float(metrics.matthews_corrcoef(answers, predicted))
-
-
 def _correlation_metric(of: Callable[..., Any]) -> Metric:
     """Return a correlation metric that is 0 where one side is constant."""
-
-    def correlation(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:
-        return 0.0 if degenerate(answers, predicted) else float(of(answers, predicted).statistic)
-
-    return correlation
+    return lambda answers, predicted, _: 0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
 
 
 METRICS: Final[dict[str, Metric]] = {
     "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
-    "f1": _f1,
+    "f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0)
+    ),
     "macro_f1": lambda answers, predicted, facts: float(
         metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
     ),
-    "matthews_correlation": _matthews,
-    "pearson": _correlation_metric(stats.pearsonr),
-    "spearman": _correlation_metric(stats.spearmanr),
+    "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
+    "pearson": _correlation_metric(lambda *sides: stats.pearsonr(*sides).statistic),
+    "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),
 }
 """The metrics that tasks name."""
 

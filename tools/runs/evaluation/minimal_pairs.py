@@ -1,6 +1,6 @@
 """Score minimal pairs: how often the acceptable sentence is the more probable one (BLiMP, arXiv 1912.00582)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,13 +36,8 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
     for file in files_of(path, (".jsonl",)):
         for number, fields in json_lines(file):
             if "good" in fields:
-                fields = {
-                    "UID": file.name.partition(".")[0],
-                    "linguistics_term": "pairs",
-                    **fields,
-                    "sentence_good": fields["good"],
-                    "sentence_bad": fields.get("bad"),
-                }
+                sentences = {"sentence_good": fields["good"], "sentence_bad": fields.get("bad")}
+                fields = {"UID": file.name.partition(".")[0], "linguistics_term": "pairs", **fields, **sentences}
             wrong = [name for name in _FIELDS if not isinstance(fields.get(name), str)]
             if wrong:
                 raise IntegrityError(f"{file}, line {number}: expected a field '{wrong[0]}', got {', '.join(fields)}")
@@ -63,22 +58,13 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
     """
     # score both sentences of every pair in one pass
     scores = [*scorer.score([text for pair in pairs for text in (pair.good, pair.bad)])]
-    good, bad = scores[::2], scores[1::2]
-    same_length = np.array(
-        [good_score.tokens == bad_score.tokens for good_score, bad_score in zip(good, bad, strict=True)]
-    )
-    preferred = np.array([good_score.total > bad_score.total for good_score, bad_score in zip(good, bad, strict=True)])
-    ties = np.array([good_score.total == bad_score.total for good_score, bad_score in zip(good, bad, strict=True)])
-    by_baseline = {
-        "shorter": np.array(
-            [good_score.tokens < bad_score.tokens for good_score, bad_score in zip(good, bad, strict=True)]
-        )
-    }
+    good, bad = np.array([score.total for score in scores]).reshape(-1, 2).T
+    good_tokens, bad_tokens = np.array([score.tokens for score in scores]).reshape(-1, 2).T
+    preferred, ties, same_length = good > bad, good == bad, good_tokens == bad_tokens
+    by_baseline = {"shorter": good_tokens < bad_tokens}
     if baseline is not None:
-        by_baseline |= {
-            "unigram": _prefers_good(pairs, baseline.unigram),
-            "bigram": _prefers_good(pairs, baseline.bigram),
-        }
+        for name, score in (("unigram", baseline.unigram), ("bigram", baseline.bigram)):
+            by_baseline[name] = np.array([score(pair.good) > score(pair.bad) for pair in pairs])
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
@@ -93,21 +79,17 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
         }
         for name, rows in groups.items()
     }
+    rows_of, same = paradigms.values(), float(preferred[same_length].mean()) if same_length.any() else None
     return {
         "n": len(pairs),
-        "accuracy": _mean(good_score["accuracy"] for good_score in paradigms.values()),
+        "accuracy": _mean(row["accuracy"] for row in rows_of),
         "ties": int(ties.sum()),
-        "same_length": {
-            "n": int(same_length.sum()),
-            "accuracy": float(preferred[same_length].mean()) if same_length.any() else None,
-        },
-        "baselines": {
-            kind: _mean(good_score["baselines"][kind] for good_score in paradigms.values()) for kind in by_baseline
-        },
+        "same_length": {"n": int(same_length.sum()), "accuracy": same},
+        "baselines": {kind: _mean(row["baselines"][kind] for row in rows_of) for kind in by_baseline},
         "baseline_words": None if baseline is None else baseline.words,
         "correlation_with_bigram": _correlate_with_bigram(paradigms) if baseline is not None else None,
         "phenomena": {
-            term: _mean(good_score["accuracy"] for good_score in paradigms.values() if good_score["phenomenon"] == term)
+            term: _mean(row["accuracy"] for row in rows_of if row["phenomenon"] == term)
             for term in sorted({pair.phenomenon for pair in pairs})
         },
         "paradigms": paradigms,
@@ -139,10 +121,6 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean([*values]))
-
-
-def _prefers_good(pairs: Sequence[Pair], score: Callable[[str], float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return np.array([score(pair.good) > score(pair.bad) for pair in pairs])
 
 
 def _correlate_with_bigram(paradigms: Mapping[str, Mapping[str, Any]]) -> float | None:

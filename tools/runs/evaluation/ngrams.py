@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
@@ -44,19 +44,14 @@ class WordModel:
 
     def bigram(self, text: str) -> float:
         """Return the natural log-probability of a text's words, each given the previous one."""
-        return sum(math.log(self._bigram_probability(before, word)) for before, word in _pairs(text))
+        total, words = 0.0, _WORD.findall(text)
+        for before, word in zip([_START, *words], words, strict=False):
+            probability = self._unigram_probability(word)
+            if seen := self._after[before]:
+                discounted = max(self._pairs[before, word] - DISCOUNT, 0.0)
+                probability = (discounted + DISCOUNT * self._kinds[before] * probability) / seen
+            total += math.log(probability)
+        return total
 
     def _unigram_probability(self, word: str) -> float:
         return (self._words[word] + 1) / (self._total + len(self._words) + 1)
-
-    def _bigram_probability(self, before: str, word: str) -> float:
-        seen = self._after[before]
-        if not seen:
-            return self._unigram_probability(word)
-        discounted = max(self._pairs[before, word] - DISCOUNT, 0.0)
-        return (discounted + DISCOUNT * self._kinds[before] * self._unigram_probability(word)) / seen
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    words = _WORD.findall(text)
-    return zip([_START, *words], words, strict=False)

@@ -26,12 +26,10 @@ def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, f
     For a task without numbers, such as translation retrieval: 1 if no other second text of the split is closer to the
     first text than its own, else 0.
     """
-    is_retrieval = opened.facts.metrics == ("accuracy",)
-    all_second = (
-        torch.cat([_encode_side(opened, rows, "input_ids_b", batch) for batch in iterate_batches(rows, 0, 1)])
-        if is_retrieval
-        else None
-    )
+    all_second = None
+    if opened.facts.metrics == ("accuracy",):
+        parts = [_encode_side(opened, rows, "input_ids_b", batch) for batch in iterate_batches(rows, 0, 1)]
+        all_second = torch.cat(parts)
     cosines: dict[int, float] = {}
     for batch in iterate_batches(rows, rank, size):
         first, second = (_encode_side(opened, rows, side, batch) for side in _SIDES)

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel
@@ -18,12 +17,8 @@ _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""
 
 
-@dataclass(frozen=True)
-class _Document:
-    """Token ids, the first one only as context, and the UTF-8 bytes of the others."""
-
-    ids: list[int]
-    size: int | None
+_Document: TypeAlias = tuple[list[int], int | None]
+"""Token ids, the first one only as context, and the UTF-8 bytes of the others."""
 
 
 def perplexity_scores(
@@ -44,15 +39,10 @@ def perplexity_scores(
     documents = _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first)
     total, tokens, size, count, all_sizes_known = 0.0, 0, 0, 0, True
     for group in _batch_documents(documents):
-        for document, scores in zip(
-            group,
-            log_likelihoods_in_windows(
-                trained.model, [document_in_group.ids for document_in_group in group], length, step
-            ),
-            strict=True,
-        ):
+        scored = log_likelihoods_in_windows(trained.model, [ids for ids, _ in group], length, step)
+        for (_, own_size), scores in zip(group, scored, strict=True):
             total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
-            size, all_sizes_known = size + (document.size or 0), all_sizes_known and document.size is not None
+            size, all_sizes_known = size + (own_size or 0), all_sizes_known and own_size is not None
     if not tokens:
         raise ConfigurationError(f"{source}: expected tokens to score, got none")
     return {
@@ -100,7 +90,7 @@ def _read_texts(trained: TrainedModel, source: Path, first: int | None) -> Itera
         size = len(text.encode())
         if first is None:  # the first token is not scored, so its bytes do not count
             size -= len(trained.tokenizer.decode_part(ids[:1]).encode())
-        yield _Document(ids if first is None else [first, *ids], size)
+        yield ids if first is None else [first, *ids], size
 
 
 def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
@@ -109,10 +99,6 @@ def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
     objective = shards.manifest.objective
     if objective is not None and objective.name != "causal_lm":
         raise ConfigurationError(f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}")
-    yield from (_Document(ids, None) for ids in _document_ids(shards))
-
-
-def _document_ids(shards: ShardSet) -> Iterator[list[int]]:
     names = {spec.name for spec in shards.columns}
     column = "input_ids" if "input_ids" in names else "ids"
     for block in range(len(shards.index)):
@@ -122,7 +108,7 @@ def _document_ids(shards: ShardSet) -> Iterator[list[int]]:
             starts = [int(start) for start in row["document_starts"]] if "document_starts" in names else []
             edges = [0, *(start for start in starts if start), len(row[column])]
             for begin, end in pairwise(edges):
-                yield row[column][begin:end].tolist()
+                yield row[column][begin:end].tolist(), None
 
 
 def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]]:
@@ -130,7 +116,7 @@ def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]
     tokens = 0
     for document in documents:
         group.append(document)
-        tokens += len(document.ids)
+        tokens += len(document[0])
         if tokens >= _BATCH_TOKENS:
             yield group
             group, tokens = [], 0

@@ -57,9 +57,8 @@ def predict_share(
         for batch in iterate_batches(rows, rank, size):
             columns = {name: rows.columns[name].take(batch) for name in collate.columns}
             tensors = collate(columns, np.ones(len(batch), np.float32))
-            predictions |= dict(
-                zip(batch.tolist(), read(model.logits(tensors)[head], tensors, rows.take(batch)), strict=True)
-            )
+            values = read(model.logits(tensors)[head], tensors, rows.take(batch))
+            predictions |= dict(zip(batch.tolist(), values, strict=True))
     return predictions
 
 
@@ -90,9 +89,8 @@ def collect_predictions(shares: Sequence[Mapping[int, float]], rows: Rows, facts
     """Return the predictions of all processes, or raise IntegrityError for missing, repeated or non-finite ones."""
     predictions = merge_shares(shares, len(rows))
     if not_finite := [row for row, value in sorted(predictions.items()) if not math.isfinite(value)]:
-        raise IntegrityError(
-            f"{len(not_finite)} rows got no finite number, first row {not_finite[0]}: the weights are unusable"
-        )
+        counted = f"{len(not_finite)} rows got no finite number, first row {not_finite[0]}"
+        raise IntegrityError(f"{counted}: the weights are unusable")
     answers = answers_of(rows, facts)
     return Predictions(answers, np.array([predictions[row] for row in range(len(rows))], answers.dtype))
 

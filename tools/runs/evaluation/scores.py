@@ -1,13 +1,16 @@
 """Score a run on a split, as JSON and as lines, next to its baselines."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.files import publish_text
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
@@ -15,7 +18,7 @@ from clozeline.tools.runs.evaluation.answer_scores import answer_scores, read_sp
 from clozeline.tools.runs.evaluation.baselines import baseline_predictions, texts_of
 from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
 from clozeline.tools.runs.evaluation.generation_scores import generate_share, text_scores
-from clozeline.tools.runs.evaluation.group_units import GROUPED, Grouped
+from clozeline.tools.runs.evaluation.group_units import GROUPED
 from clozeline.tools.runs.evaluation.metrics import Predictions, Scored, degenerate, score
 from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
 from clozeline.tools.runs.evaluation.predictions import (
@@ -59,10 +62,7 @@ def score_shares(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]
 def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
     """Return the scores with everything needed to interpret them, as plain data."""
     facts, manifest = opened.facts, opened.shards.manifest
-    metrics, baselines = (
-        dict(scored.metrics),
-        {name: dict(baseline_metrics) for name, baseline_metrics in scored.baselines.items()},
-    )
+    metrics, baselines = dict(scored.metrics), {name: dict(values) for name, values in scored.baselines.items()}
     return {
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],
@@ -102,42 +102,36 @@ def _score_answers(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
         baselines = baseline_predictions(facts, fitted_on, texts_of(rows, tokenizer))
         if facts.head == "regression" and facts.texts == 2:
             baselines |= row_baselines(opened, rows)
-    for name in facts.metrics:
-        if name in GROUPED:
-            return _score_groups(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])
-    return Scored(
-        len(answers),
-        score(facts, answers, predictions.predicted),
-        {name: score(facts, answers, baseline) for name, baseline in baselines.items()},
-        facts.head in ("regression", "similarity")
-        and facts.metrics != ("accuracy",)
-        and degenerate(answers, predictions.predicted),
-    )
+    # rows that are scored together have units by the keys of their groups
+    units_of = next((GROUPED[name] for name in facts.metrics if name in GROUPED), None)
+    groups = rows.fixed["document_uid"]
 
-
-def _score_groups(
-    units_of: Grouped,
-    answers: NDArray[Any],
-    predicted: NDArray[Any],
-    baselines: Mapping[str, NDArray[Any]],
-    groups: NDArray[Any],
-) -> Scored:
-
-    def metrics(predictions: NDArray[Any]) -> dict[str, float]:
-        units = units_of(answers, predictions, groups)
+    def metrics(predicted: NDArray[Any]) -> dict[str, float]:
+        if units_of is None:
+            return score(facts, answers, predicted)
+        units = units_of(answers, predicted, groups)
         return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
 
+    predicted, correlated = predictions.predicted, facts.head in ("regression", "similarity")
     return Scored(
         len(answers),
         metrics(predicted),
         {name: metrics(baseline) for name, baseline in baselines.items()},
-        units=units_of(answers, predicted, groups),
+        units_of is None and correlated and facts.metrics != ("accuracy",) and degenerate(answers, predicted),
+        units={} if units_of is None else units_of(answers, predicted, groups),
     )
 
 
 def to_json(scores: Mapping[str, Any]) -> str:
     """Return scores as canonical JSON: sorted keys, full precision."""
     return json.dumps(scores, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def write_scores(text: str, output: Path | None, lines: Iterable[str] | None) -> None:
+    """Write scores as JSON to a file, if given, and as lines to the console; without lines, as JSON."""
+    if output is not None:
+        publish_text(output, text)
+    sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))
 
 
 def unit_of(facts: TaskFacts) -> str:

@@ -81,12 +81,8 @@ def tag_metrics(
     `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity; `strict_entity_f1` counts
     only well-formed IOB2 entities. Both are computed over all sentences at once.
     """
-    pairs = [
-        pair
-        for gold_tag, predicted_tag in zip(gold, predicted, strict=True)
-        for pair in zip(gold_tag, predicted_tag, strict=True)
-    ]
-    accuracy = sum(gold_tag == predicted_tag for gold_tag, predicted_tag in pairs) / max(1, len(pairs))
+    right = [tag == own for sides in zip(gold, predicted, strict=True) for tag, own in zip(*sides, strict=True)]
+    accuracy = sum(right) / max(1, len(right))
     if not _has_entities(facts):
         return {"accuracy": accuracy}
     first, second = ([to_bio(tags) if _is_bioes(facts) else list(tags) for tags in side] for side in (gold, predicted))
@@ -117,16 +113,14 @@ def tag_baselines(facts: TaskFacts, train: Sequence[Sentence], sentences: Sequen
     order = {label: number for number, label in enumerate(facts.labels)}
     overall = _most_frequent(sum(counts.values(), Counter()), order)
     known = {word: _most_frequent(tags, order) for word, tags in counts.items()}
+    texts = [sentence.words for sentence in sentences]
     baselines = {
-        "majority": [[overall] * len(sentence_given.words) for sentence_given in sentences],
-        "most_frequent_tag": [
-            [known.get(word, overall) for word in sentence_given.words] for sentence_given in sentences
-        ],
+        "majority": [[overall] * len(words) for words in texts],
+        "most_frequent_tag": [[known.get(word, overall) for word in words] for words in texts],
     }
     if {"PROPN", "NOUN"} <= order.keys():
         baselines["capitals"] = [
-            [known.get(word, "PROPN" if word[:1].isupper() else "NOUN") for word in sentence_given.words]
-            for sentence_given in sentences
+            [known.get(word, "PROPN" if word[:1].isupper() else "NOUN") for word in words] for words in texts
         ]
     return baselines
 
@@ -157,35 +151,23 @@ def tag_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int
             scores["unknown_accuracy"] = sum(matches) / max(1, len(matches))
         return scores
 
-    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, [each.words for each in test_sentences])
-    baselines = {
-        name: metrics(scores_of_baseline)
-        for name, scores_of_baseline in tag_baselines(facts, train_sentences, test_sentences).items()
-    }
+    texts = [each.words for each in test_sentences]
+    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, texts)
+    tags_of_baselines = tag_baselines(facts, train_sentences, test_sentences)
+    baselines = {name: metrics(tags) for name, tags in tags_of_baselines.items()}
     if _has_entities(facts):
         scores["argmax_entity_f1"] = tag_metrics(facts, gold, best)["entity_f1"]
-        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, [each.words for each in test_sentences])[
-            "entity_f1"
-        ]
-        baselines = {
-            name: {**scores_of_baseline, "argmax_entity_f1": scores_of_baseline["entity_f1"]}
-            for name, scores_of_baseline in baselines.items()
-        }
+        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, texts)["entity_f1"]
+        baselines = {name: {**own, "argmax_entity_f1": own["entity_f1"]} for name, own in baselines.items()}
     return Scored(sum(map(len, gold)), scores, baselines, units=units)
 
 
 def tag_units(
-    facts: TaskFacts,
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    known: Collection[str],
+    facts: TaskFacts, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], known: Collection[str],
     words: Sequence[Sequence[str]],
-) -> dict[str, Units]:
+) -> dict[str, Units]:  # fmt: skip
     """Return the counts per sentence, from whose sums the metrics follow; `known` are the words of the training set."""
-    right = [
-        [each == predicted_tag for each, predicted_tag in zip(*pair, strict=True)]
-        for pair in zip(gold, predicted, strict=True)
-    ]
+    right = [[tag == own for tag, own in zip(*sides, strict=True)] for sides in zip(gold, predicted, strict=True)]
     units: dict[str, Units] = {"accuracy": [[float(sum(each)), float(len(each))] for each in right]}
     if not _has_entities(facts):
         new = [[word not in known for word in each] for each in words]

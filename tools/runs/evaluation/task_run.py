@@ -53,10 +53,8 @@ def open_task_run(
         )
     if not os.path.lexists(folder / split / _MANIFEST):
         have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
-        raise ConfigurationError(
-            f"split={split}: {folder / split / _MANIFEST} is missing: {folder} holds no such split, but "
-            f"{have}; choose one"
-        )
+        missing = f"split={split}: {folder / split / _MANIFEST} is missing"
+        raise ConfigurationError(f"{missing}: {folder} holds no such split, but {have}; choose one")
     shards = open_shards(folder / split)
     facts = facts_of(shards.manifest)
     if facts is None:

@@ -43,15 +43,13 @@ def entity_units(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str
     """
     units = []
     for pair in zip(gold, predicted, strict=True):
-        first, second = (_entities(list(tags), strict=strict) for tags in pair)
+        if strict:
+            sides = ({entity.to_tuple() for entity in Entities([[*tags]], IOB2).entities[0]} for tags in pair)
+        else:
+            sides = (set(get_entities([*tags])) for tags in pair)
+        first, second = sides
         units.append([2.0 * len(first & second), float(len(first) + len(second))])
     return units
-
-
-def _entities(tags: list[str], *, strict: bool) -> set[tuple[Any, ...]]:
-    if not strict:
-        return set(get_entities(tags))
-    return {entity.to_tuple() for entity in Entities([tags], IOB2).entities[0]}
 
 
 def corpus_metric(name: str, tokenize: str = "13a") -> Any:

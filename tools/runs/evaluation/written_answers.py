@@ -17,6 +17,12 @@ def has_written_answers(facts: TaskFacts) -> bool:
     return facts.head == "lm" and any(name in METRICS for name in facts.metrics)
 
 
+def most_frequent_text(texts: Sequence[str]) -> str:
+    """Return the most frequent text, the alphabetically first one among ties."""
+    counts = Counter(texts)
+    return min(counts, key=lambda text: (-counts[text], text))
+
+
 def score_written_answers(
     facts: TaskFacts, train_targets: Sequence[str], golds: Sequence[str], texts: Sequence[str]
 ) -> Scored:
@@ -25,18 +31,13 @@ def score_written_answers(
     Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and as a
     number it is the lowest. The baseline is the most frequent target of the training set.
     """
-    counts = Counter(train_targets)
-    most_frequent = min(counts, key=lambda text: (-counts[text], text))
-    answers = np.array([_parse(facts, gold) for gold in golds])
-    predicted, baseline = _parse_all(facts, texts, answers), _parse_all(facts, [most_frequent] * len(golds), answers)
+    answers, majority = np.array([_parse(facts, gold) for gold in golds]), most_frequent_text(train_targets)
+    predicted, baseline = _parse_all(facts, texts, answers), _parse_all(facts, [majority] * len(golds), answers)
     return Scored(
-        len(golds),
-        score(facts, answers, predicted),
-        {"majority": score(facts, answers, baseline)},
-        not facts.words and degenerate(answers, predicted),
-        predictions=Predictions(answers, predicted),
+        len(golds), score(facts, answers, predicted), {"majority": score(facts, answers, baseline)},
+        not facts.words and degenerate(answers, predicted), predictions=Predictions(answers, predicted),
         unparsable=sum(_parse(facts, text) is None for text in texts),
-    )
+    )  # fmt: skip
 
 
 def _parse(facts: TaskFacts, text: str) -> float | None:

@@ -59,13 +59,9 @@ class Features:
 
 
 def write_features(
-    folder: Path,
-    trained: TrainedModel,
-    objective: ObjectiveFacts,
-    texts: Iterable[tuple[str, str]],
-    chosen: Extraction,
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
+    folder: Path, trained: TrainedModel, objective: ObjectiveFacts, texts: Iterable[tuple[str, str]],
+    chosen: Extraction, facts: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
     The objective tells which special tokens surround a text; `facts` about run and texts go into the manifest.
@@ -90,9 +86,8 @@ def write_features(
             units = [
                 (name, *unit)
                 for (name, text), encoding, row, of_row in zip(group, encoded, rows, vectors, strict=True)
-                for unit in (
-                    _select_units(trained, text, encoding, of_row, len(head), room, chosen.pool) if row else ()
-                )
+                if row
+                for unit in _select_units(trained, text, encoding, of_row, len(head), room, chosen.pool)
             ]
             table = _build_table(units, vectors[0].shape[1], chosen)
             writer = writer or opened.enter_context(pa.ipc.new_file(temporary, table.schema))
@@ -167,12 +162,8 @@ def _build_table(units: Sequence[tuple[str, int, str, Tensor]], width: int, chos
     flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
     numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)
     uids, positions, texts = ([unit[index] for unit in units] for index in range(3))
-    columns = {
-        "uid": pa.array(uids, pa.string()),
-        "position": pa.array(positions, pa.int32()),
-        "text": pa.array(texts, pa.string()),
-        "layer": pa.array([chosen.layer] * len(units), pa.string()),
-        "pool": pa.array([chosen.pool] * len(units), pa.string()),
-        "vector": pa.FixedSizeListArray.from_arrays(pa.array(numbers), width),
-    }
-    return pa.table(columns)
+    strings = {"uid": uids, "text": texts, "layer": [chosen.layer] * len(units), "pool": [chosen.pool] * len(units)}
+    columns = {name: pa.array(values, pa.string()) for name, values in strings.items()}
+    columns["position"] = pa.array(positions, pa.int32())
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(numbers), width)
+    return pa.table({name: columns[name] for name in ("uid", "position", "text", "layer", "pool", "vector")})

@@ -44,9 +44,8 @@ def diagonal_fisher(
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
     for count, tensors in enumerate(examples, 1):
-        labeled = (
-            tensors if empirical else _draw_labels(model, tensors, generator_for(seed, f"labels of example {count}"))
-        )
+        generator = generator_for(seed, f"labels of example {count}")
+        labeled = tensors if empirical else _draw_labels(model, tensors, generator)
         # gradient of one example's loss, squared and summed
         loss = torch.stack([loss.total for loss in model(labeled).values()]).sum()
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)

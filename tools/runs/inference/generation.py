@@ -1,7 +1,7 @@
 """Generate continuations of texts with a run's model, from prompts with the special tokens of its training rows."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -39,10 +39,15 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     objective = trained_on.objective
     tokenizer = trained.tokenizer
     prompt = prompt_ids(tokenizer, objective, text)
+    banned = tokenizer.encode([form for text in settings.ban for form in (text, f" {text}")])
+
+    def has_stop(ids: list[int]) -> bool:
+        return any(each in tokenizer.decode_part(ids) for each in settings.stop)
+
     rules: dict[str, Any] = {
         "end_ids": {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"},
-        "banned": _encode_inside_text(tokenizer, settings.ban),
-        "finishes": _stop_check(tokenizer, settings.stop),
+        "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
+        "finishes": has_stop if settings.stop else None,
         "decoder_start": objective.frame.decoder_start,
         "prefix": "prefix_length" in trained_on.columns,
     }
@@ -55,19 +60,6 @@ def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str
     """Return the text of a continuation, cut before the first stop string."""
     text = tokenizer.decode_part(continuation.ids)
     return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
-
-
-def _encode_inside_text(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of texts with and without a space before them."""
-    encoded = tokenizer.encode([form for text in texts for form in (text, f" {text}")])
-    return [each.ids.tolist() for each in encoded if len(each.ids)]
-
-
-def _stop_check(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]], bool] | None:
-    """Return a function that tells whether some tokens spell a stop string; None without stop strings."""
-    if not stop:
-        return None
-    return lambda ids: any(each in tokenizer.decode_part(ids) for each in stop)
 
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:

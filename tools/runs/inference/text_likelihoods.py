@@ -95,18 +95,14 @@ class TextScorer:
         for start in range(0, len(texts), _TEXTS):
             part = texts[start : start + _TEXTS]
             encoded = self._trained.tokenizer.encode(part)
-            kinds = [
-                self._score_causal(encoded) if kind == "causal" else self._score_masked(part, encoded, kind)
-                for kind in self._kinds
-            ]
+            kinds = [self._score_tokens(part, encoded, kind) for kind in self._kinds]
             for scores in zip(*kinds, strict=True):
                 yield TextScore(sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1]))
 
-    def _score_causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
-        head = [] if self._first is None else [self._first]
-        return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
-
-    def _score_masked(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
+    def _score_tokens(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
+        if kind == "causal":
+            head = [] if self._first is None else [self._first]
+            return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])
         vocabulary = self._trained.tokenizer.vocabulary
         cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]

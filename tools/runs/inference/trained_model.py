@@ -72,9 +72,8 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
     config = read_config(run, read_state(index))
     sets = read_recorded_sets(run, config.data, set_paths)
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
-    model = build_model(
-        config.model, facts.vocab_size, facts.special_ids, spellings_by(config.model, lambda: tokenizer)
-    )
+    spellings = spellings_by(config.model, lambda: tokenizer)
+    model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     reader, weights = CheckpointReader(directory, index), read_all_weights(config.model, directory, index, shapes)
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:

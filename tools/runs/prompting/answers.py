@@ -42,13 +42,9 @@ class Answered:
 
 
 def answer_rows(
-    rows: Sequence[PromptRow],
-    template: Template,
-    demonstrations: Callable[[PromptRow], list[PromptRow]],
-    scorer: Scorer,
-    window: int,
-    normalization: Normalization = "sum",
-) -> list[Answered]:
+    rows: Sequence[PromptRow], template: Template, demonstrations: Callable[[PromptRow], list[PromptRow]],
+    scorer: Scorer, window: int, normalization: Normalization = "sum",
+) -> list[Answered]:  # fmt: skip
     """Return the scores of every row; none depends on the other rows.
 
     The oldest demonstrations are dropped until a row fits `window` tokens; the row itself is never truncated.
@@ -76,14 +72,9 @@ class _FittedPrompt:
     """
 
     def __init__(
-        self,
-        row: PromptRow,
-        template: Template,
-        shown: list[PromptRow],
-        scorer: Scorer,
-        window: int,
+        self, row: PromptRow, template: Template, shown: list[PromptRow], scorer: Scorer, window: int,
         empty: Mapping[str, str] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.row, self.shown, self.dropped = row, shown, 0
         while True:
             before = [(shown_row.fields, shown_row.label or "") for shown_row in self.shown]
@@ -103,21 +94,13 @@ def _label_scores(
     template: Template, asked: _FittedPrompt, scores: Mapping[Candidate, Tensor], normalization: Normalization
 ) -> tuple[float, ...]:
     every = [word for words in template.labels.values() for word in words]
-    by_word = [float(scores[candidate].sum()) for candidate in asked.candidates]
+    by_word = np.array([float(scores[candidate].sum()) for candidate in asked.candidates])
     match normalization:
         case "mean":
-            by_word = [
-                total / len(candidate.positions) for total, candidate in zip(by_word, asked.candidates, strict=True)
-            ]
+            by_word /= [len(candidate.positions) for candidate in asked.candidates]
         case "per_byte":
-            by_word = [total / len(word.strip().encode()) for total, word in zip(by_word, every, strict=True)]
+            by_word /= [len(word.strip().encode()) for word in every]
         case "pmi":
-            by_word = [
-                total - float(scores[candidate].sum()) for total, candidate in zip(by_word, asked.blank, strict=True)
-            ]
-    scores_by_label, start = [], 0
-    for words in template.labels.values():
-        own = np.array(by_word[start : start + len(words)])
-        scores_by_label.append(float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean()))
-        start += len(words)
-    return tuple(scores_by_label)
+            by_word -= [float(scores[candidate].sum()) for candidate in asked.blank]
+    by_label = np.split(by_word, np.cumsum([len(words) for words in template.labels.values()])[:-1])
+    return tuple(float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean()) for own in by_label)

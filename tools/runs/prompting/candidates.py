@@ -71,9 +71,8 @@ class Causal:
 
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
-        log_probabilities = log_likelihoods(
-            self._model, [candidate.ids for candidate in candidates], tokens=self._tokens
-        )
+        rows = [candidate.ids for candidate in candidates]
+        log_probabilities = log_likelihoods(self._model, rows, tokens=self._tokens)
         return [
             row[[position - 1 for position in candidate.positions]]
             for row, candidate in zip(log_probabilities, candidates, strict=True)
@@ -135,9 +134,8 @@ class Answer:
     def candidate(self, prompt: Prompt, word: str) -> Candidate:
         """Encode a prompt for the encoder, and a word for the decoder."""
         if self._sentinel is None:
-            source, answer = (
-                encoding.ids.tolist() for encoding in self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
-            )
+            sides = self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
+            source, answer = (encoding.ids.tolist() for encoding in sides)
             if not answer:
                 raise ConfigurationError(f"labels: the tokenizer has no token for '{word}'")
             return Candidate(self._add_special_tokens(source), tuple(range(len(answer) + 1)), (*answer, self._end))
@@ -162,16 +160,14 @@ def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> li
     """Return the indices of the tokens that overlap the word and the blanks before it."""
     first, end = len(prompt.before.rstrip()), len(f"{prompt.before}{word}".rstrip())
     starts = [*encoding.starts.tolist(), len(text)]
+    # start of the next piece that does not belong to the same character
+    nexts = [next((later for later in starts[token + 1 :] if later > start), len(text))
+             for token, start in enumerate(starts[:-1])]  # fmt: skip
     tokens = [
         token
-        for token, start in enumerate(starts[:-1])
-        if start < end and (start >= first or text[first : _next_start(starts, token)].strip())
+        for token, (start, following) in enumerate(zip(starts, nexts, strict=False))
+        if start < end and (start >= first or text[first:following].strip())
     ]
     if not tokens:
         raise ConfigurationError(f"labels: the tokenizer has no token for '{word}' after '{prompt.before[-20:]}'")
     return tokens
-
-
-def _next_start(starts: Sequence[int], token: int) -> int:
-    """Return the start of the next piece that does not belong to the same character."""
-    return next((start for start in starts[token + 1 :] if start > starts[token]), starts[-1])

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
 from clozeline.seeding import hash64, mix
@@ -46,17 +45,10 @@ class Demonstrations:
         order = np.argsort(drawn, kind="stable")
         order = order[self._uids[order] != np.uint64(row.uid)]
         if self._selection != "random":
-            # one row of each label per turn
-            turn = _rank_within_label(self._labels[order])
-            order = order[np.argsort(turn, kind="stable")]
+            # one row of each label per turn: its rank among the rows of its label
+            labels, turns = self._labels[order], np.empty(len(order), dtype=np.int64)
+            for label in np.unique(labels):
+                turns[labels == label] = np.arange((labels == label).sum())
+            order = order[np.argsort(turns, kind="stable")]
         selected = order[: self._shots]
         return [self._pool[number] for number in selected[np.argsort(drawn[selected], kind="stable")]]
-
-
-def _rank_within_label(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many rows of the same label precede each row [n]; rows of equal rank have different labels."""
-    turns = np.empty(len(labels), dtype=np.int64)
-    for label in np.unique(labels):
-        of_label = labels == label
-        turns[of_label] = np.arange(of_label.sum())
-    return turns

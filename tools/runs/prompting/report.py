@@ -19,6 +19,7 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
     predicted = [labels[answer.best] for answer in scored]
     source = [str(row.label) for row in train] or truth
     majority = max(labels, key=Counter(source).__getitem__)
+    baseline = {"label": majority, "of": "train" if train else "the rows themselves"}
     return {
         "n": len(scored),
         "unlabelled": len(fitting) - len(scored),
@@ -29,13 +30,7 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
         "ties": sum(answer.is_tied for answer in fitting),
         "predicted": {label: sum(labels[answer.best] == label for answer in fitting) for label in labels},
         "metrics": metrics_of(truth, predicted, labels),
-        "baselines": {
-            "majority": {
-                "label": majority,
-                "of": "train" if train else "the rows themselves",
-                "metrics": metrics_of(truth, [majority] * len(truth), labels),
-            }
-        },
+        "baselines": {"majority": {**baseline, "metrics": metrics_of(truth, [majority] * len(truth), labels)}},
     }
 
 

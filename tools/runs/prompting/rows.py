@@ -72,10 +72,8 @@ def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
         if not isinstance(value, str) or not value.strip():
             return f"no_{name}"
         fields[name] = value
-    value_given = plain.get(template.label)
-    label = (
-        None if value_given is None or value_given == "" else template.values.get(str(value_given), str(value_given))
-    )
+    written = plain.get(template.label)
+    label = None if written is None or written == "" else template.values.get(str(written), str(written))
     if label is not None and label not in template.labels:
         return "bad_label"
     content = "".join(f"{len(part)}:{part}" for pair in sorted(fields.items()) for part in pair)

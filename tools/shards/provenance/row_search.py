@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -68,12 +69,8 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     partner. The last two need the sample set and the document tables above the set. Each block is read once.
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
-    grouping, packing, partner_samples = (
-        shards.manifest.grouping,
-        packing_of(shards),
-        _find_partner_samples(shards, documents_wanted),
-    )
-    not_found = []
+    grouping, packing, not_found = shards.manifest.grouping, packing_of(shards), []
+    partner_samples = _find_partner_samples(shards, documents_wanted)
     if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
         is_packed = grouping.name == "packed"
         reason = "no group/ and encode/ above the set" if is_packed else "rows of full sentences have no fixed length"
@@ -120,17 +117,13 @@ def _iterate_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[S
 def _likely_blocks(shards: ShardSet, readable: list[int], uid: int) -> Iterable[int]:
     """Yield the blocks that can hold a uid if every shard is sorted."""
     uid_hash = int(mix(np.array([uid], np.uint64))[0])
-    for shard in range(len(shards.manifest.shards)):
-        blocks = blocks_of(shards, shard)
-        first, last = bisect_left(readable, blocks.start), bisect_left(readable, blocks.stop)
-        yield from _likely_in(shards, readable[first:last], uid_hash)
 
-
-def _likely_in(shards: ShardSet, blocks: list[int], uid_hash: int) -> Iterator[int]:
     def hash_at(block: int, row: int) -> int:
         return int(mix(shards.read_block(block, columns=("uid",)).fixed["uid"][[row]])[0])
 
-    for block in blocks[bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1)) :]:
-        if hash_at(block, 0) > uid_hash:
-            return
-        yield block
+    for shard in range(len(shards.manifest.shards)):
+        blocks = blocks_of(shards, shard)
+        first, last = bisect_left(readable, blocks.start), bisect_left(readable, blocks.stop)
+        in_shard = readable[first:last]
+        start = bisect_left(in_shard, uid_hash, key=lambda block: hash_at(block, -1))
+        yield from takewhile(lambda block: hash_at(block, 0) <= uid_hash, in_shard[start:])

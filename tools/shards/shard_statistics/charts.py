@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.shards import Manifest
 from clozeline.report.charts import Series, bars, histogram, lines, shares
-from clozeline.tools.shards.shard_statistics.tally import Tally, named, quantile
+from clozeline.tools.shards.shard_statistics.tally import LABEL_KINDS, Tally, named, quantile
 
 _BARS: Final = 48
 _SKEWED: Final = 16
 """Ratio of the largest value to the median above which equally wide bars would be mostly empty."""
-_LABELS: Final = ("the mask", "the label itself", "another token")
 
 
 def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
@@ -28,7 +27,7 @@ def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
     for name, counts in sums.ids.items():
         title = f"Share of {name} covered by the most frequent ids (%)"
         yield lines(title, [Series(name, coverage(counts))], "ids", x_scale="log")
-    kinds = dict(zip(_LABELS, sums.labels.tolist(), strict=True))
+    kinds = dict(zip(LABEL_KINDS, sums.labels.tolist(), strict=True))
     yield bars("Labels by the input token at their position", shares(kinds))
     yield bars("Tokens by language", shares(named(sums.tokens_by_language, manifest.languages)))
     yield bars("Tokens by source", shares(sums.tokens_by_source))

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.tools.command import plural
-from clozeline.tools.shards.shard_statistics.tally import Tally, mean, named, quantile
+from clozeline.tools.shards.shard_statistics.tally import LABEL_KINDS, Tally, mean, named, quantile
 
 Cells: TypeAlias = tuple[str | int | float, ...]
 
@@ -32,13 +31,7 @@ class Figures:
 
 def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
     """Return the tables that have rows for this set."""
-    all_tables = [
-        _file_table(shards),
-        _length_table(sums),
-        _label_table(sums),
-        _label_kind_table(sums),
-        _coverage_table(sums, pieces),
-    ]
+    all_tables = [_file_table(shards), _length_table(sums), *_label_tables(sums), _coverage_table(sums, pieces)]
     all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
     return [table for table in all_tables if table.rows]
 
@@ -47,16 +40,10 @@ def _file_table(shards: ShardSet) -> Figures:
     manifest = shards.manifest
     totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
     facts: list[Cells] = [
-        ("rows", totals.samples),
-        ("tokens", totals.tokens),
-        ("blocks", totals.blocks),
-        ("shards", totals.shards),
-        ("fewest rows in a shard", min(rows)),
-        ("most rows in a shard", max(rows)),
-        ("bytes", totals.bytes),
-        ("bytes a token", totals.bytes / max(1, totals.tokens)),
-        ("bytes a row", totals.bytes / max(1, totals.samples)),
-    ]
+        ("rows", totals.samples), ("tokens", totals.tokens), ("blocks", totals.blocks), ("shards", totals.shards),
+        ("fewest rows in a shard", min(rows)), ("most rows in a shard", max(rows)), ("bytes", totals.bytes),
+        ("bytes a token", totals.bytes / max(1, totals.tokens)), ("bytes a row", totals.bytes / max(1, totals.samples)),
+    ]  # fmt: skip
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
@@ -75,20 +62,17 @@ def _length_table(sums: Tally) -> Figures:
     return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
 
 
-def _label_table(sums: Tally) -> Figures:
-    """Return the label counts, also as a share of the tokens that the model reads."""
+def _label_tables(sums: Tally) -> Iterator[Figures]:
+    """Yield the label counts, also as a share of the tokens that the model reads, and the tokens at their positions."""
     rows: list[Cells] = []
     for name in _LABELS:
         if name in sums.ids and "input_ids" in sums.ids:
             labels, inputs = int(sums.ids[name].sum()), int(sums.ids["input_ids"].sum())
             rows.append((name, labels, labels / max(1, sums.lengths[name].sum()), 100 * labels / max(1, inputs)))
-    return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
-
-
-def _label_kind_table(sums: Tally) -> Figures:
-    names, total = ("the mask", "the label itself", "another token"), max(1, int(sums.labels.sum()))
-    rows = tuple((name, n, 100 * n / total) for name, n in zip(names, sums.labels.tolist(), strict=True) if n)
-    return Figures("input at label positions", ("", "labels", "%"), rows)
+    yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+    counts, total = zip(LABEL_KINDS, sums.labels.tolist(), strict=True), max(1, int(sums.labels.sum()))
+    kinds = tuple((name, count, 100 * count / total) for name, count in counts if count)
+    yield Figures("input at label positions", ("", "labels", "%"), kinds)
 
 
 def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
@@ -109,17 +93,11 @@ def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
         needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
-        rows.append((name, used, 100 * used / len(counts), *needed, _most_frequent(counts, pieces)))
+        frequent = [int(token) for token in np.argsort(-counts, kind="stable")[:_FREQUENT] if counts[token]]
+        shown = [str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣" for id_ in frequent]
+        rows.append((name, used, 100 * used / len(counts), *needed, " ".join(shown)))
     header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
     return Figures("vocabulary coverage", header, tuple(rows))
-
-
-def _most_frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
-    order = np.argsort(-counts, kind="stable")[:_FREQUENT]
-    chosen = [int(token) for token in order if counts[token]]
-    if pieces is None:
-        return " ".join(map(str, chosen))
-    return " ".join(pieces.piece(token).replace("\n", "").strip() or "␣" for token in chosen)
 
 
 def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
@@ -131,6 +109,5 @@ def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
     for name in ("variant", "part", "copy"):
         counts = sums.codes.get(name, np.zeros(0, np.int64))
         if len(counts) > 1:
-            yield Figures(
-                f"rows by {name}", (name, "rows"), tuple((str(c), int(counts[c])) for c in np.flatnonzero(counts))
-            )
+            shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
+            yield Figures(f"rows by {name}", (name, "rows"), shown)

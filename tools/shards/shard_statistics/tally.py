@@ -14,6 +14,8 @@ from clozeline.tools.shards.provenance.row_search import readable_blocks
 from clozeline.tools.shards.shard_statistics.sources import Sources
 
 Counts = NDArray[np.int64]
+LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
+"""what the input shows at the position of a label"""
 
 _ONE: Final = 2
 """length of the counts of the lengths 0 and 1"""
@@ -28,9 +30,8 @@ class Tally:
         ids: per column of token ids, occurrences of each id, shape [vocabulary].
         codes: per fixed column of codes (variant, language, ...), rows with code 0, 1, 2, ...
         numbers: per column with at most one small number in a row, rows with 0, 1, 2, ...
-        labels: labels by the `input_ids` token at their position: the mask, the label itself, another token.
+        labels: labels by the `input_ids` token at their position, in the order of `LABEL_KINDS`.
         tokens_by_language: tokens of the first id column by language code.
-        tokens_by_source: the same by source label.
         tokens_by_source: the same by source label.
     """
 

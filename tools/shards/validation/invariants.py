@@ -1,6 +1,6 @@
 """Check row invariants that follow from the meaning of columns, whichever objective or grouping wrote them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.masked_rules import MASKED_CHECKS
 from clozeline.tools.shards.validation.pair_rules import PAIR_CHECKS
 from clozeline.tools.shards.validation.ragged_checks import (
@@ -24,18 +24,13 @@ from clozeline.tools.shards.validation.ragged_checks import (
 )
 from clozeline.tools.shards.validation.task_rules import TASK_CHECKS
 
-Problem = tuple[int, str]
-
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
 """The id column of each type of set; document and segment starts are positions in it."""
 
 _POSITIONS: Final = {
-    "label_positions": "input_ids",
-    "noise_positions": "input_ids",
-    "kept_positions": "target_ids",
-    "rotation": "target_ids",
-    "target_start": "input_ids",
-}
+    "label_positions": "input_ids", "noise_positions": "input_ids", "kept_positions": "target_ids",
+    "rotation": "target_ids", "target_start": "input_ids",
+}  # fmt: skip
 """Columns of ascending positions, and the id column they refer to."""
 
 
@@ -54,8 +49,10 @@ def _columns_ending(block: LocatedRows, ending: str) -> Iterator[tuple[str, Ragg
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require codes below the size of what they index: languages, variants, label classes."""
-    languages = len(manifest.languages)
+    """Require tokens, and codes below the size of what they index: languages, variants, label classes."""
+    base, languages = BASE_COLUMNS[manifest.kind], len(manifest.languages)
+    if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
+        yield row, f"{base} is empty"
     limits = {"variant": manifest.variants, "source_group": len(manifest.source_groups) or 1 << 16,
               "language": languages or 1 << 8}  # fmt: skip
     for name, limit in limits.items():
@@ -67,12 +64,6 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         column = block.rows.columns.get(name)
         if column is not None and (row := first_of_values(column, column.values >= limit)) is not None:
             yield row, f"{name}: expected codes below {limit}, got {column[row].tolist()}"
-
-
-def _not_empty(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    base = BASE_COLUMNS[manifest.kind]
-    if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
-        yield row, f"{base} is empty"
 
 
 def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -92,6 +83,10 @@ def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _positions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
+    for ending in ("sentence_order", "token_order"):
+        for name, order in _columns_ending(block, ending):
+            if (row := first_not_permutation(order)) is not None:
+                yield row, f"expected {name} to be a permutation, got {order[row].tolist()}"
     for name, base in _POSITIONS.items():
         for column_name, positions in _columns_ending(block, name):
             if (row := first_not_ascending(positions)) is not None:
@@ -114,10 +109,8 @@ def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
                 yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
         # a part of a mixture may lack a feature of another part; its rows are empty there
-        may_be_empty = (
-            manifest.objective is not None and manifest.objective.name == "mixture" and not starts.lengths.all()
-        )
-        present = starts.take(np.flatnonzero(starts.lengths)) if may_be_empty else starts
+        is_mixture = manifest.objective is not None and manifest.objective.name == "mixture"
+        present = starts.take(np.flatnonzero(starts.lengths)) if is_mixture else starts
         if (row := first_without_zero(present)) is not None and block.rows.columns[base].lengths[row] > 0:
             yield row, f"expected {name} to start with 0, got {starts[row][:3].tolist()}"
         if name != "target_document_starts" and (row := first_not_ascending(starts)) is not None:
@@ -150,13 +143,6 @@ def _spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"{name}: spans overlap: {starts[row].tolist()} with lengths {lengths[row].tolist()}"
 
 
-def _orders(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    for ending in ("sentence_order", "token_order"):
-        for name, order in _columns_ending(block, ending):
-            if (row := first_not_permutation(order)) is not None:
-                yield row, f"expected {name} to be a permutation, got {order[row].tolist()}"
-
-
 def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require sentinels in order, each once, in the input and in the target."""
     sentinels = list(manifest.tokenizer.sentinels)
@@ -170,17 +156,7 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"expected the sentinels of {name} in order, each once, got {ranks_found[row].tolist()}"
 
 
-_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _codes,
-    _not_empty,
-    _labels,
-    _positions,
-    _starts,
-    _documents_of_targets,
-    _spans,
-    _orders,
-    _sentinels,
-    *MASKED_CHECKS,
-    *PAIR_CHECKS,
-    *TASK_CHECKS,
-)
+_CHECKS: Final[tuple[Check, ...]] = (
+    _codes, _labels, _positions, _starts, _documents_of_targets, _spans, _sentinels,
+    *MASKED_CHECKS, *PAIR_CHECKS, *TASK_CHECKS,
+)  # fmt: skip

@@ -1,13 +1,13 @@
 """Check the columns that accompany labels: prediction order, attention, label spans, crops."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.ragged_checks import (
     first_not_ascending,
     first_of_values,
@@ -16,8 +16,6 @@ from clozeline.tools.shards.validation.ragged_checks import (
     row_of_values,
     special_ids,
 )
-
-Problem = tuple[int, str]
 
 
 def _predictions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -104,10 +102,4 @@ def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 _FRAME: Final = 2
 _PREFIX: Final = 3
-MASKED_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _predictions,
-    _weights,
-    _attention,
-    _label_spans,
-    _crops,
-)
+MASKED_CHECKS: Final[tuple[Check, ...]] = (_predictions, _weights, _attention, _label_spans, _crops)

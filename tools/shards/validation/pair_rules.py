@@ -1,6 +1,6 @@
 """Check rows of two texts: segments, labels, languages, partners."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.ragged_checks import first_row
-
-Problem = tuple[int, str]
 
 _PAIR_FRAME: Final = 3
 
 
 def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require two segments with text, separated by [SEP]."""
+    """Require two segments with text, separated by [SEP], and one label."""
     columns = block.rows.columns
+    if (labels := columns.get("sentence_label")) is not None:
+        row = first_row(_rows_with(labels, block, manifest) & (labels.lengths != 1))
+        if row is not None:
+            yield row, f"expected one sentence_label, got {labels[row].tolist()}"
     if "segment_starts" not in columns or "input_ids" not in columns or "choice_starts" in columns:
         return
     starts, rows = columns["segment_starts"], columns["input_ids"]
@@ -37,15 +39,6 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     before = rows.values[np.where(paired, rows.offsets[:-1] + second - 1, 0)]
     if (row := first_row(paired & (before != sep))) is not None:
         yield row, f"expected [SEP] before the second segment, which starts at {second[row]}"
-
-
-def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    labels = block.rows.columns.get("sentence_label")
-    if labels is None:
-        return
-    wrong = _rows_with(labels, block, manifest) & (labels.lengths != 1)
-    if (row := first_row(wrong)) is not None:
-        yield row, f"expected one sentence_label, got {labels[row].tolist()}"
 
 
 def _rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> NDArray[np.bool_]:
@@ -72,4 +65,4 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, "expected a partner from another document, got one from the window's own"
 
 
-PAIR_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_segments, _labels, _partners)
+PAIR_CHECKS: Final[tuple[Check, ...]] = (_segments, _partners)

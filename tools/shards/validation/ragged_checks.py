@@ -14,7 +14,7 @@ def row_of_values(ragged: Ragged) -> NDArray[np.int64]:
 
 
 def rank_in_row(ragged: Ragged) -> NDArray[np.int64]:
-    """Return the first row marked as wrong, None if there is none."""
+    """Return the index of each value in its row, shape [values]."""
     lengths = ragged.lengths
     ranks: NDArray[np.int64] = np.arange(len(ragged.values), dtype=np.int64)
     return ranks - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -26,17 +26,15 @@ def first_row(wrong: Bool) -> int | None:
 
 
 def first_of_values(ragged: Ragged, wrong: Bool) -> int | None:
-    """Return the first row whose values are not strictly ascending."""
+    """Return the row of the first value marked as wrong, None if no value is."""
     return int(row_of_values(ragged)[np.argmax(wrong)]) if wrong.any() else None
 
 
 def first_not_ascending(ragged: Ragged) -> int | None:
     """Return the first row whose values do not rise strictly."""
     values = ragged.values.astype(np.int64)
-    wrong = np.zeros(len(values), dtype=np.bool_)
-    wrong[1:] = values[1:] <= values[:-1]
-    wrong[rank_in_row(ragged) == 0] = False
-    return first_of_values(ragged, wrong)
+    falls = np.diff(values, prepend=0) <= 0
+    return first_of_values(ragged, falls & (rank_in_row(ragged) > 0))
 
 
 def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
@@ -53,7 +51,7 @@ def first_without_zero(ragged: Ragged) -> int | None:
 
 
 def first_not_permutation(ragged: Ragged) -> int | None:
-    """Map each value by a table of ranks [ids]; values of rank -1 are dropped."""
+    """Return the first row whose values are no permutation of 0, 1, 2, ..."""
     rows = row_of_values(ragged)
     # sorted within each row, the values must be 0, 1, 2, ...
     order = np.lexsort((ragged.values, rows))

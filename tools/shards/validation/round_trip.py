@@ -1,7 +1,5 @@
 """Restore every example to its original and compare it with its sample."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,7 +59,12 @@ class RoundTrip:
         if not self.objective.invertible:
             return
         samples = self._load_sample_shard(shard % self._shards)
-        sources = self._find_sources(block, samples)
+        # row in the sample shard of each example's sample
+        identities = _identities(block.rows)
+        sources = np.minimum(np.searchsorted(self._names, identities), len(samples) - 1)
+        absent = self._names[sources] != identities
+        if absent.any():
+            raise block.error(int(np.argmax(absent)), f"no such sample in {self.samples.shard_path(self._shard)}")
         ids = samples.columns["ids"].take(sources)
         if not self._can_restore_block(block.rows, ids):
             for row, source in enumerate(sources.tolist()):
@@ -74,8 +77,7 @@ class RoundTrip:
 
         If not, the caller uses the objective's own inverse, row by row.
         """
-        is_default = type(self.objective).original is Objective.original
-        if "target_ids" in rows.columns or not is_default:
+        if "target_ids" in rows.columns or type(self.objective).original is not Objective.original:
             return False
         # put the labels back at their positions
         inputs = rows.columns["input_ids"]
@@ -110,8 +112,12 @@ class RoundTrip:
             original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
         except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
-        if not np.array_equal(original, expected):
-            raise block.error(row, _difference(expected, original))
+        if len(expected) != len(original):
+            raise block.error(row, f"restores to {len(original)} tokens, the sample has {len(expected)}")
+        if (differs := expected != original).any():
+            token = int(np.argmax(differs))
+            message = f"restores token {token} as id {original[token]}, the sample has {expected[token]}"
+            raise block.error(row, message)
 
     def _load_sample_shard(self, shard: int) -> Rows:
         if shard != self._shard or self._rows is None:
@@ -122,15 +128,6 @@ class RoundTrip:
             self._shard, self._rows = shard, rows.take(order)
             self._names = _identities(self._rows)
         return self._rows
-
-    def _find_sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
-        identities = _identities(block.rows)
-        rows = np.minimum(np.searchsorted(self._names, identities), len(samples) - 1)
-        absent = self._names[rows] != identities
-        if absent.any():
-            row = int(np.argmax(absent))
-            raise block.error(row, f"no such sample in {self.samples.shard_path(self._shard)}")
-        return rows.astype(np.int64)
 
 
 def _identities(rows: Rows) -> NDArray[np.bytes_]:
@@ -145,10 +142,3 @@ def _identities(rows: Rows) -> NDArray[np.bytes_]:
     ]
     joined = np.ascontiguousarray(np.concatenate(parts, axis=1))
     return joined.view(f"S{joined.shape[1]}")[:, 0]
-
-
-def _difference(expected: NDArray[np.integer[Any]], original: NDArray[np.integer[Any]]) -> str:
-    if len(expected) != len(original):
-        return f"restores to {len(original)} tokens, the sample has {len(expected)}"
-    token = int(np.argmax(expected != original))
-    return f"restores token {token} as id {original[token]}, the sample has {expected[token]}"

@@ -128,15 +128,6 @@ def _read_json(path: Path, newest: int) -> Any:
     return content
 
 
-def _bytes_of(plan: Path) -> int:
-    """Return the total bytes of all units of a plan."""
-    content = _read_json(plan, PLAN_FORMAT)
-    try:
-        return sum(unit["end"] - unit["start"] for unit in content["units"])
-    except (KeyError, TypeError) as error:
-        raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
-
-
 def _amount(count: Any) -> int:
     return sum(count.values()) if isinstance(count, Mapping) else count
 
@@ -154,17 +145,18 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     """Yield the contents of a stage's documents, rejects and shard sets."""
     counts, path = report["counts"], folder / "report.json"
     if folder.name == PLAN_STAGE:
-        yield path, "bytes_in", counts["bytes_in"], _bytes_of(folder / "plan.json")
+        plan, content = folder / "plan.json", _read_json(folder / "plan.json", PLAN_FORMAT)
+        try:
+            planned = sum(unit["end"] - unit["start"] for unit in content["units"])
+        except (KeyError, TypeError) as error:
+            raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
+        yield path, "bytes_in", counts["bytes_in"], planned
     if (folder / "documents").is_dir():
         texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
         yield path, "characters_out", counts["characters_out"], sum(map(count_characters, texts))
-        yield (
-            folder / "documents",
-            "n_chars",
-            [path_or_text.n_chars for path_or_text in texts],
-            [len(path_or_text.text) for path_or_text in texts],
-        )
+        lengths = [document.n_chars for document in texts], [len(document.text) for document in texts]
+        yield folder / "documents", "n_chars", *lengths
         if "languages" in counts:
             yield path, "languages", counts["languages"], dict(Counter(document.language for document in texts))
     if (folder / "rejects").is_dir():
@@ -177,14 +169,10 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     for what, value, expected in (*_check_languages(folder, counts, before), *recount(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
-        vocabulary_counts = counts["vocabulary"]  # of a published one: its own ids, and those that were added
-        size = (
-            vocabulary_counts["size"]
-            if "size" in vocabulary_counts
-            else vocabulary_counts["published"] + vocabulary_counts["added"]
-        )
+        parts = ("size",) if "size" in counts["vocabulary"] else ("published", "added")
+        size = sum(counts["vocabulary"][part] for part in parts)
         yield path, "vocabulary", size, Vocabulary.load(vocabulary).size
-    for kind in sorted(path_or_text.name for path_or_text in folder.glob("clusters/*")):
+    for kind in sorted(clusters_folder.name for clusters_folder in folder.glob("clusters/*")):
         members = [pa.ipc.open_file(file).read_all() for file in _arrow_files(folder / "clusters" / kind)]
         clusters = sum(len(table["cluster"].unique()) for table in members)
         yield path, f"{kind}.clusters", counts[kind]["clusters"], clusters
@@ -210,18 +198,10 @@ def _check_languages(
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
         factors = _read_json(folder / FACTORS_FILE, FACTORS_FORMAT)
-        factors_by_language = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
-        sums = _by_language(counts)
-        yield (
-            "tokens",
-            {name: row["tokens"] for name, row in factors_by_language.items()},
-            {n: row["tokens"] for n, row in sums.items()},
-        )
-        yield (
-            "balanced",
-            counts["balanced"],
-            {name: row["balanced_tokens"] for name, row in factors_by_language.items()},
-        )
+        rows = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
+        tokens, summed = ({name: row["tokens"] for name, row in side.items()} for side in (rows, _by_language(counts)))
+        yield "tokens", tokens, summed
+        yield "balanced", counts["balanced"], {name: row["balanced_tokens"] for name, row in rows.items()}
     if "copies" in counts:
         copied = {name: {key: row[key] for key in ("documents", "tokens")} for name, row in counts["copies"].items()}
         yield "copies", copied, _by_language(before)

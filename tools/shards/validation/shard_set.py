@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.seeding import mix
+from clozeline.tools.shards.shard_statistics.tally import named
 from clozeline.tools.shards.validation.invariants import BASE_COLUMNS, check_rows
 from clozeline.tools.shards.validation.located_rows import LocatedRows
 
@@ -48,7 +48,16 @@ def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] |
         check_rows(located, shards.manifest)
         _check_order(located, findings, shard)
         _check_variant(located, shards, shard)
-        _add(findings, rows, shards)
+        # sums over the set, which its totals must equal
+        lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
+        findings.rows += len(rows)
+        findings.blocks += 1
+        if lengths:
+            findings.tokens += int(lengths[0].sum())
+            findings.longest = max([findings.longest, *(int(length.max()) for length in lengths)])
+            for name in _CODES.keys() & rows.fixed.keys():
+                tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
+                findings.by_code[name] = findings.by_code.get(name, np.int64(0)) + tokens
         if also is not None:
             also(located, shard)
     for shard in range(len(shards.manifest.shards)):
@@ -86,35 +95,17 @@ def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
         raise block.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
 
 
-def _add(findings: Findings, rows: Rows, shards: ShardSet) -> None:
-    lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
-    findings.rows += len(rows)
-    findings.blocks += 1
-    if lengths:
-        findings.tokens += int(lengths[0].sum())
-        findings.longest = max([findings.longest, *(int(length.max()) for length in lengths)])
-        for name in _CODES.keys() & rows.fixed.keys():
-            tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
-            findings.by_code[name] = findings.by_code.get(name, np.int64(0)) + tokens
-
-
 def _check_totals(shards: ShardSet, findings: Findings) -> None:
     manifest = shards.manifest
-    recounted = {"samples": findings.rows, "tokens": findings.tokens, "blocks": findings.blocks}
-    for name, value in recounted.items():
-        if value != getattr(manifest.totals, name):
-            raise IntegrityError(
-                f"{shards.path}: totals.{name}: expected {getattr(manifest.totals, name)}, counted {value}"
-            )
-    if findings.longest != manifest.max_length:
-        raise IntegrityError(
-            f"{shards.path}: max_length: expected {manifest.max_length}, longest row {findings.longest}"
-        )
+    totals, path = manifest.totals, shards.path
+    for name, recorded, counted in (
+        ("totals.samples", totals.samples, findings.rows), ("totals.tokens", totals.tokens, findings.tokens),
+        ("totals.blocks", totals.blocks, findings.blocks), ("max_length", manifest.max_length, findings.longest),
+    ):  # fmt: skip
+        if counted != recorded:
+            raise IntegrityError(f"{path}: {name}: expected {recorded}, counted {counted}")
     for column, (key, table) in _CODES.items():
-        recorded = {name: count for name, count in getattr(manifest.totals, key).items() if count}
-        names, tokens = getattr(manifest, table), findings.by_code.get(column, np.zeros(0, np.int64))
-        by_name = {
-            names[code] if code < len(names) else f"code {code}": int(tokens[code]) for code in np.flatnonzero(tokens)
-        }
-        if recorded and by_name != recorded:
-            raise IntegrityError(f"{shards.path}: totals.{key}: expected {recorded}, counted {by_name}")
+        tokens_recorded = {name: count for name, count in getattr(totals, key).items() if count}
+        by_name = named(findings.by_code.get(column, np.zeros(0, np.int64)), getattr(manifest, table))
+        if tokens_recorded and by_name != tokens_recorded:
+            raise IntegrityError(f"{path}: totals.{key}: expected {tokens_recorded}, counted {by_name}")

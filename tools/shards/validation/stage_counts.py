@@ -27,7 +27,10 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
-    config = _config_of(folder / "config.yaml")
+    try:
+        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
+    except ConfigurationError as error:
+        raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
@@ -43,22 +46,11 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         yield from _recount_heldout(folder, config, counts)
 
 
-def _config_of(path: Path) -> dict[str, Any]:
-    """Return the configuration of a stage; IntegrityError if the file is no longer a valid recipe."""
-    try:
-        plain: dict[str, Any] = to_plain(load_recipe(path))
-    except ConfigurationError as error:
-        raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
-    return plain
-
-
 def _documents_before(folder: Path) -> Iterator[Document]:
     """Yield the documents that a stage read: those of the nearest earlier stage that wrote any."""
     names = all_stages()
-    earlier = [folder.parent / name / "documents" for name in names[: names.index(folder.name)]]
-    for file in sorted(
-        next(folder_before for folder_before in reversed(earlier) if folder_before.is_dir()).glob("*.arrow")
-    ):
+    earlier = [folder.parent / name / "documents" for name in reversed(names[: names.index(folder.name)])]
+    for file in sorted(next(documents for documents in earlier if documents.is_dir()).glob("*.arrow")):
         yield from read_documents(file)
 
 
@@ -96,11 +88,8 @@ def _recount_sample(folder: Path, config: Mapping[str, Any], counts: Mapping[str
     available = Counter[str]()
     for uid, size in sizes.items():
         available[languages[uid]] += size
-    budget = (
-        settings["sample_bytes"]
-        or registry.find("clozeline.pipeline.tokenize.tokenizers", settings["name"]).SAMPLE_BYTES
-    )
-    means = shares(available, budget, settings.get("alpha", 1))
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", settings["name"])
+    means = shares(available, settings["sample_bytes"] or kind.SAMPLE_BYTES, settings.get("alpha", 1))
     copies = {
         uid: int(means[name]) + (fraction(uid, "tokenizer", seed) < means[name] % 1) for uid, name in languages.items()
     }

@@ -1,13 +1,13 @@
 """Check task rows: one answer per row, and one that the task allows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.ragged_checks import (
     first_not_ascending,
     first_of_values,
@@ -15,16 +15,13 @@ from clozeline.tools.shards.validation.ragged_checks import (
     first_row,
 )
 
-Problem = tuple[int, str]
 _ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}
 
 
 def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require one class of the task, or one number in its range."""
     facts = facts_of(manifest)
-    if facts is None:
-        return
-    if facts.head not in _ONE_ANSWER:
+    if facts is None or facts.head not in _ONE_ANSWER:
         return
     name = _ONE_ANSWER[facts.head]
     column = block.rows.columns[name]
@@ -64,10 +61,9 @@ def _answer_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
     if "answer_span" not in columns:
         return
-    rows, spans, positions, owned = (
-        columns[name] for name in ("input_ids", "answer_span", "answer_places", "owned_places")
-    )
-    for name, column in (("answer_places", positions), ("owned_places", owned)):
+    names = ("answer_places", "owned_places")
+    rows, spans, *columns_of_positions = (columns[name] for name in ("input_ids", "answer_span", *names))
+    for name, column in zip(names, columns_of_positions, strict=True):
         if (row := first_not_ascending(column)) is not None:
             yield row, f"expected rising {name}, got {column[row].tolist()}"
         if (row := first_outside(column, rows.lengths)) is not None:
@@ -75,13 +71,9 @@ def _answer_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row(columns["offsets"].lengths != 2 * rows.lengths)) is not None:
         yield row, f"expected two offsets for each of {rows.lengths[row]} tokens, got {columns['offsets'].lengths[row]}"
     for row in range(len(rows)):
-        span, allowed = spans[row].tolist(), set(positions[row].tolist())
-        if (
-            len(span) != 2
-            or span[0] > span[1]
-            or not allowed.issuperset(span)
-            or not allowed.issuperset(owned[row].tolist())
-        ):
+        allowed, owned = (set(column[row].tolist()) for column in columns_of_positions)
+        span = spans[row].tolist()
+        if len(span) != 2 or span[0] > span[1] or not allowed >= {*span, *owned}:
             yield row, f"expected the first and last position of an answer among answer_places, got {span}"
 
 
@@ -106,10 +98,8 @@ def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         return
     rows, starts, right = (columns[name] for name in ("input_ids", "choice_starts", "choice"))
     if (row := first_row((starts.lengths < 2) | (right.lengths != 1))) is not None:
-        yield (
-            row,
-            f"expected two or more choice_starts and one choice, got {starts.lengths[row]} and {right[row].tolist()}",
-        )
+        counts = f"{starts.lengths[row]} and {right[row].tolist()}"
+        yield row, f"expected two or more choice_starts and one choice, got {counts}"
         return
     if (row := first_not_ascending(starts)) is not None or (row := first_outside(starts, rows.lengths)) is not None:
         yield row, f"expected rising choice_starts below the {rows.lengths[row]} tokens, got {starts[row].tolist()}"
@@ -120,6 +110,4 @@ def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected rising segment_starts, got {segments[row].tolist()}"
 
 
-TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _answers, _tags, _answer_spans, _choices, _target_labels
-)  # fmt: skip
+TASK_CHECKS: Final[tuple[Check, ...]] = (_answers, _tags, _answer_spans, _choices, _target_labels)

@@ -7,24 +7,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from clozeline.pipeline.corrupt.preview.view import NUMBERED, Cell, Passage, Role, Sheet, Token, View
+from clozeline.pipeline.corrupt.preview.view import NUMBERED, Cell, Passage, Role, Token, View
 from clozeline.report.html_page import escape, page, scrollable, section
 
 _STYLES: Final[dict[Role, str]] = {
-    "plain": "",
-    "special": "dim",
-    "marker": "dim cyan",
-    "masked": "bold white on red",
-    "replaced": "bold black on yellow",
-    "kept": "bold black on green",
-    "sentinel": "bold reverse",
-    "span": "underline",
-    "infilled": "bold reverse",
-    "sentence": "",
-    "moved": "black on bright_blue",
-    "prefix": "italic cyan",
-    "predicted": "bold black on bright_magenta",
-}
+    "plain": "", "special": "dim", "marker": "dim cyan", "masked": "bold white on red",
+    "replaced": "bold black on yellow", "kept": "bold black on green", "sentinel": "bold reverse",
+    "span": "underline", "infilled": "bold reverse", "sentence": "", "moved": "black on bright_blue",
+    "prefix": "italic cyan", "predicted": "bold black on bright_magenta",
+}  # fmt: skip
 _COLORS: Final = ("bright_magenta", "bright_cyan", "bright_yellow", "bright_green", "bright_blue", "bright_red")
 _HUES: Final = (300, 185, 45, 130, 220, 5)
 _PAGE_STYLE: Final = """
@@ -46,7 +37,13 @@ def print_view(view: View, console: Console) -> None:
             console.print(Text(f"\n{part.title}", "bold"))
             console.print(_to_text(part.tokens))
         else:
-            console.print(_to_table(part))
+            table = Table(title=Text(f"\n{part.title}"), title_justify="left", title_style="bold",
+                          box=box.SIMPLE_HEAD, show_header=bool(part.header), pad_edge=False)  # fmt: skip
+            for name in part.header or ("", ""):
+                table.add_column(Text(name), overflow="fold")
+            for row in part.rows:
+                table.add_row(*map(_to_text, row))
+            console.print(table)
     legend = Text("\n")
     for token in view.legend():
         legend.append(f" {token.text} ", _token_style(token)).append("  ")
@@ -74,19 +71,9 @@ def _token_style(token: Token) -> str:
 
 
 def _to_text(cell: Cell) -> Text:
-    return (
-        Text(cell) if isinstance(cell, str) else Text.assemble(*((token.text, _token_style(token)) for token in cell))
-    )
-
-
-def _to_table(sheet: Sheet) -> Table:
-    table = Table(title=Text(f"\n{sheet.title}"), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
-                  show_header=bool(sheet.header), pad_edge=False)  # fmt: skip
-    for name in sheet.header or ("", ""):
-        table.add_column(Text(name), overflow="fold")
-    for row in sheet.rows:
-        table.add_row(*map(_to_text, row))
-    return table
+    if isinstance(cell, str):
+        return Text(cell)
+    return Text.assemble(*((token.text, _token_style(token)) for token in cell))
 
 
 def _to_html(cell: Cell) -> str:

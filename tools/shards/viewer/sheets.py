@@ -1,6 +1,6 @@
 """Describe a set and the source of a row as sheets of a view."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,13 @@ def set_sheet(manifest: Manifest) -> Sheet:
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
     codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    tokenizer, blocks = manifest.tokenizer, f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
+    length = f"{per_row:.1f} a row, at most {manifest.max_length:,}"
     facts = {
         "set": f"{manifest.name} ({manifest.kind})",
-        "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {per_row:.1f} a row, "
-        f"at most {manifest.max_length:,}",
-        "files": f"{totals.shards:,} shards, {totals.blocks:,} blocks of {manifest.block_rows:,} rows, "
-        f"{totals.bytes:,} bytes ({manifest.container}, {codec})",
-        "tokenizer": f"{manifest.tokenizer.name}, {manifest.tokenizer.vocab_size:,} ids, "
-        f"{manifest.tokenizer.fingerprint[:16]}…",
+        "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {length}",
+        "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes ({manifest.container}, {codec})",
+        "tokenizer": f"{tokenizer.name}, {tokenizer.vocab_size:,} ids, {tokenizer.fingerprint[:16]}…",
     }
     if manifest.grouping is not None:
         facts["grouping"] = f"{manifest.grouping.name} {_options(manifest.grouping.options)}"
@@ -73,16 +72,12 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
-    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_other_documents(shards, block, number))))
-
-
-def _other_documents(shards: ShardSet, block: int, number: int) -> Iterator[tuple[str, str]]:
-    """Yield the other documents with text in the row."""
+    # the other documents with text in the row
     at = {(block, number): shards.read_block(block).take(np.array([number]))}
-    partners = [partner["partner"] for partner in partners_of(shards, at).values()]
-    for name, partner in (("then", documents_of(shards, at)[block, number][1:]), ("partner", partners)):
-        for other in partner:
-            yield f"{name} document", f"{other['document']}{describe_origin(other)}"
+    others = [("then", other) for other in documents_of(shards, at)[block, number][1:]]
+    others += [("partner", facts_of_row["partner"]) for facts_of_row in partners_of(shards, at).values()]
+    named = [(f"{name} document", f"{other['document']}{describe_origin(other)}") for name, other in others]
+    return Sheet("where it comes from", (), _pairs([*facts.items(), *named]))
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:

@@ -77,33 +77,33 @@ class Archive:
         """Return the exchange of a URL, or the reason why there is none."""
         offset, length = self._positions[url]
         self._file.seek(offset)
-        return _parse_outcome(_parse_record(self._file.read(length), self.partial, offset))
+        record = _parse_record(self._file.read(length), self.partial, offset)
+        body, header = record.raw_stream.read(), record.rec_headers.get_header
+        if record.rec_type == "metadata":
+            return str(body.decode().partition("outcome: ")[2].strip())
+        status, _, reason = record.http_headers.statusline.partition(" ")
+        return Exchange(
+            url=header("WARC-Target-URI"), address=header("WARC-IP-Address") or "", request=(), status=int(status),
+            reason=reason, headers=tuple(record.http_headers.headers), body=body,
+            truncated=header("WARC-Truncated") is not None,
+        )  # fmt: skip
 
     def append(self, exchange: Exchange) -> None:
         """Store an exchange as two records of the same date, request first, so that a response implies both."""
         date = self._writer.curr_warc_date()
         common = {"WARC-Date": date, "WARC-IP-Address": exchange.address}
         extra = {"WARC-Truncated": "length"} if exchange.truncated else {}
+        headers = [(_RENAMED_HEADERS.get(name.lower(), name), value) for name, value in exchange.headers]
+        status = StatusAndHeaders(f"{exchange.status} {exchange.reason}".strip(), headers, protocol="HTTP/1.1")
         response = self._writer.create_warc_record(
-            exchange.url,
-            "response",
-            payload=io.BytesIO(exchange.body),
-            length=len(exchange.body),
-            http_headers=StatusAndHeaders(
-                f"{exchange.status} {exchange.reason}".strip(),
-                [(_RENAMED_HEADERS.get(name.lower(), name), value) for name, value in exchange.headers],
-                protocol="HTTP/1.1",
-            ),
-            warc_headers_dict=common | extra,
-        )
+            exchange.url, "response", payload=io.BytesIO(exchange.body), length=len(exchange.body),
+            http_headers=status, warc_headers_dict=common | extra,
+        )  # fmt: skip
+        line, asked = f"GET {request_target(exchange.url)} HTTP/1.1", list(exchange.request)
         request = self._writer.create_warc_record(
-            exchange.url,
-            "request",
-            http_headers=StatusAndHeaders(
-                f"GET {request_target(exchange.url)} HTTP/1.1", list(exchange.request), is_http_request=True
-            ),
+            exchange.url, "request", http_headers=StatusAndHeaders(line, asked, is_http_request=True),
             warc_headers_dict=common | {"WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID")},
-        )
+        )  # fmt: skip
         self._write(request)
         self._positions[exchange.url] = self._write(response)
 
@@ -125,8 +125,13 @@ class Archive:
         end = 0
         for offset, data in _gzip_members(self._file):
             record = _parse_record(data, self.partial, offset)
-            if offset == 0:
-                _check_settings(record, settings, self.partial)
+            recorded = _settings_of(record) if offset == 0 else settings
+            if differing := sorted(key for key in settings if recorded.get(key) != settings[key]):
+                key = differing[0]
+                raise ConfigurationError(
+                    f"{self.partial}: started with {key} = {recorded.get(key)!r}, now {settings[key]!r}: "
+                    "repeat the first command to resume, or choose another --output"
+                )
             if record.rec_type in ("response", "metadata"):
                 self._positions[record.rec_headers.get_header("WARC-Target-URI")] = (offset, len(data))
             if record.rec_type != "request":
@@ -134,7 +139,14 @@ class Archive:
         self.cut = self.partial.stat().st_size - end
         self._file.truncate(end)
         if end == 0:
-            self._write(self._fields_record("warcinfo", _crawl_info(settings)))
+            info = {
+                "software": "clozeline clozeline crawl-site",
+                "format": "WARC file version 1.1",
+                "robots": "RFC 9309",
+                "http-header-user-agent": str(settings["agent"]),
+                "crawl-settings": json.dumps(settings, sort_keys=True),
+            }
+            self._write(self._fields_record("warcinfo", info))
 
     def _fields_record(self, kind: str, fields: dict[str, str], url: str | None = None) -> ArcWarcRecord:
         body = "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode()
@@ -162,32 +174,11 @@ def archive_settings(path: Path) -> dict[str, Any]:
     raise IntegrityError(f"{path}: expected a WARC written by this crawler, got no record; remove it to crawl again")
 
 
-def _crawl_info(settings: dict[str, Any]) -> dict[str, str]:
-    return {
-        "software": "clozeline clozeline crawl-site",
-        "format": "WARC file version 1.1",
-        "robots": "RFC 9309",
-        "http-header-user-agent": str(settings["agent"]),
-        "crawl-settings": json.dumps(settings, sort_keys=True),
-    }
-
-
 def _settings_of(record: ArcWarcRecord) -> dict[str, Any]:
     for line in record.content_stream().read().decode(errors="replace").splitlines():
         if line.startswith("crawl-settings: "):
             return dict(json.loads(line.removeprefix("crawl-settings: ")))
     return {}
-
-
-def _check_settings(record: ArcWarcRecord, settings: dict[str, Any], path: Path) -> None:
-    recorded = _settings_of(record)
-    differing = sorted(key for key in settings if recorded.get(key) != settings[key])
-    if differing:
-        key = differing[0]
-        raise ConfigurationError(
-            f"{path}: started with {key} = {recorded.get(key)!r}, now {settings[key]!r}: "
-            f"repeat the first command to resume, or choose another --output"
-        )
 
 
 def _gzip_members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -214,20 +205,3 @@ def _parse_record(member: bytes, path: Path, offset: int) -> ArcWarcRecord:
     for record in ArchiveIterator(io.BytesIO(member)):
         return record
     raise IntegrityError(f"{path}: no WARC record at byte {offset}; remove the file to crawl again")
-
-
-def _parse_outcome(record: ArcWarcRecord) -> Exchange | str:
-    body = record.raw_stream.read()
-    if record.rec_type == "metadata":
-        return str(body.decode().partition("outcome: ")[2].strip())
-    status, _, reason = record.http_headers.statusline.partition(" ")
-    return Exchange(
-        url=record.rec_headers.get_header("WARC-Target-URI"),
-        address=record.rec_headers.get_header("WARC-IP-Address") or "",
-        request=(),
-        status=int(status),
-        reason=reason,
-        headers=tuple(record.http_headers.headers),
-        body=body,
-        truncated=record.rec_headers.get_header("WARC-Truncated") is not None,
-    )

@@ -50,21 +50,16 @@ class Exchange:
         """Body as text, for finding links: declared charset or UTF-8; undecodable bytes are replaced."""
         declared = self.header("Content-Type").lower().partition("charset=")[2].partition(";")[0]
         body = self.body
-        if self.header("Content-Encoding").lower() == "gzip":
-            body = _gunzip(body, limit=8 * len(body) + (16 << 20))
+        if self.header("Content-Encoding").lower() == "gzip":  # some servers compress unasked
+            try:
+                with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+                    body = file.read(8 * len(body) + (16 << 20))
+            except (OSError, EOFError, zlib.error):
+                body = b""
         try:
             return body.decode(declared.strip(" \"'") or "utf-8", errors="replace")
         except (LookupError, ValueError):  # an unknown charset, or a codec for something other than text
             return body.decode("utf-8", errors="replace")
-
-
-def _gunzip(body: bytes, limit: int) -> bytes:
-    """Decompress what some servers compress unasked, up to `limit` bytes."""
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-            return file.read(limit)
-    except (OSError, EOFError, zlib.error):
-        return b""
 
 
 def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple[str, ...]) -> Exchange:
@@ -84,9 +79,8 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
             address = str(connection.sock.getpeername()[0])
             request = _send_request(connection, parts, agent)
             response = connection.getresponse()
-            answer = Exchange(
-                url, address, request, response.status, response.reason, tuple(response.getheaders()), b""
-            )
+            headers = tuple(response.getheaders())
+            answer = Exchange(url, address, request, response.status, response.reason, headers, b"")
             if response.status == http.HTTPStatus.OK and answer.content_type not in types:
                 return answer
             body, truncated = _read_body(response, page_bytes)
@@ -130,12 +124,9 @@ def _send_request(
     connection: http.client.HTTPConnection, parts: urllib.parse.SplitResult, agent: str
 ) -> tuple[tuple[str, str], ...]:
     headers = (
-        ("Host", parts.netloc),
-        ("User-Agent", agent),
-        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
-        ("Accept-Encoding", "identity"),
-        ("Connection", "close"),
-    )
+        ("Host", parts.netloc), ("User-Agent", agent), ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
+        ("Accept-Encoding", "identity"), ("Connection", "close"),
+    )  # fmt: skip
     connection.putrequest("GET", request_target(parts.geturl()), skip_host=True, skip_accept_encoding=True)
     for name, value in headers:
         connection.putheader(name, value)

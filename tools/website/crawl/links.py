@@ -42,9 +42,7 @@ def start_url(url: str) -> str:
     """Return the normalized form of a URL that a user typed, or raise ConfigurationError."""
     normal = normalize_url(url)
     if normal is None:
-        raise ConfigurationError(
-            f"expected an http or https address to start from, got {url!r}: write http://HOST/PATH"
-        )
+        raise ConfigurationError(f"expected an http or https address to start from, got {url!r}: try http://HOST/PATH")
     return normal
 
 

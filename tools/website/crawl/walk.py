@@ -62,20 +62,11 @@ class Crawl:
     """
 
     def __init__(
-        self,
-        settings: CrawlSettings,
-        archive: Archive,
-        *,
-        fetch: Callable[..., Exchange] = fetch,
-        sleep: Callable[[float], None] = time.sleep,
-        report: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self.settings = settings
-        self.archive = archive
-        self.tally = Tally()
-        self._fetch = fetch
-        self._sleep = sleep
-        self._report = report
+        self, settings: CrawlSettings, archive: Archive, *, fetch: Callable[..., Exchange] = fetch,
+        sleep: Callable[[float], None] = time.sleep, report: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
+        self.settings, self.archive, self.tally = settings, archive, Tally()
+        self._fetch, self._sleep, self._report = fetch, sleep, report
         self._robots: dict[str, Robots] = {}
         self._queue: deque[tuple[str, int]] = deque((url, 0) for url in settings.start)
         self._seen = set(settings.start)
@@ -91,7 +82,10 @@ class Crawl:
                 self.tally.reasons["not asked: request limit"] += len(self._queue)
                 break
             url, redirects = self._queue.popleft()
-            if not self._robots_rules(site_of(url)).allows(url):
+            if (site := site_of(url)) not in self._robots:
+                self._robots[site] = robots = self._read_robots(f"{site}/robots.txt")
+                self._delay = max(self._delay, robots.delay)
+            if not self._robots[site].allows(url):
                 self.tally.reasons["forbidden by robots.txt"] += 1
                 continue
             self._requests_made += 1
@@ -134,14 +128,8 @@ class Crawl:
         else:
             self.tally.reasons["other site"] += 1
 
-    def _robots_rules(self, site: str) -> Robots:
-        """Return the site's robots.txt, requested once; server errors and timeouts forbid all, other errors nothing."""
-        if site not in self._robots:
-            self._robots[site] = robots = self._read_robots(f"{site}/robots.txt")
-            self._delay = max(self._delay, robots.delay)
-        return self._robots[site]
-
     def _read_robots(self, url: str) -> Robots:
+        """Return a site's robots.txt; server errors and timeouts forbid everything, other errors nothing."""
         nothing_asked = Robots.parse("", self.settings.agent)
         for _ in range(5):
             outcome = self._fetch_or_read(url, ROBOTS_BYTES)
@@ -171,7 +159,11 @@ class Crawl:
                 url, agent=settings.agent, timeout=settings.timeout, page_bytes=limit, types=settings.types
             )
         except FetchFailedError as error:
-            self._handle_failure(url, error)
+            self._report(str(error))
+            self._failures.append((url, error.reason))
+            if self.tally.fetched == 1 or len(self._failures) >= FAILURE_LIMIT:
+                counted = f"no answer from the site ({len(self._failures)} in a row)"
+                raise StorageError(f"{counted}: {error}. The same command resumes.") from error
             return error.reason
         self._record_failures()
         if exchange.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
@@ -183,15 +175,6 @@ class Crawl:
             return reason
         self.archive.append(exchange)
         return exchange
-
-    def _handle_failure(self, url: str, error: FetchFailedError) -> None:
-        self._report(str(error))
-        self._failures.append((url, error.reason))
-        failure_count = len(self._failures)
-        if self.tally.fetched == 1 or failure_count >= FAILURE_LIMIT:
-            raise StorageError(
-                f"no answer from the site ({failure_count} in a row): {error}. The same command resumes."
-            )
 
     def _record_failures(self) -> None:
         """Make failures final once the site answers again; until then a resumed crawl repeats the requests."""

@@ -59,30 +59,14 @@ def _overview_table(names: list[str]) -> str:
 
 def _objective_section(name: str) -> str:
     kind = registry.find(_PACKAGE, name)
-    blocks = "\n\n".join(_example_block(name, case) for case in cases_of(name))
-    parts = [
-        f"## {name}",
-        _description(kind),
-        _facts_line(kind),
-        blocks,
-        _feature_table(name),
-        _configuration_block(name),
-    ]
-    return "\n\n".join(parts)
-
-
-def _description(kind: type[Objective]) -> str:
-    """Return the docstring up to its example; outside of code, nothing may be read as HTML."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    text = re.split(r"^Example", text, flags=re.MULTILINE)[0].strip()
+    # the docstring up to its example; outside of code, nothing may be read as HTML
+    text = re.split(r"^Example", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)[0].strip()
     pieces = re.split(r"(`[^`]*`)", text)
-    return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
-
-
-def _facts_line(kind: type[Objective]) -> str:
-    """Return paper, architectures and heads on one line."""
+    described = "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
     papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
-    return f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
+    facts = f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
+    examples = (_example_block(name, case) for case in cases_of(name))
+    return "\n\n".join([f"## {name}", described, facts, *examples, _feature_table(name), _configuration_block(name)])
 
 
 def _example_block(name: str, case: Case) -> str:
@@ -101,10 +85,8 @@ def _example_block(name: str, case: Case) -> str:
 def _feature_table(name: str) -> str:
     """Return the default features, then those that other options of the examples add."""
     words = Words(EVERY_WORD)
-    shown = [
-        _build_default(name),
-        *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name)),
-    ]
+    chosen = (build_objective({"name": name, **case.options}, words.vocabulary) for case in cases_of(name))
+    shown = [_build_default(name), *chosen]
     features_by_name = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
     order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
     rows = ["| feature | type | meaning |", "|---|---|---|"]
@@ -152,10 +134,8 @@ def as_yaml(value: Any) -> str:
 
 
 def _non_default_options(options: Any) -> dict[str, Any]:
-    fields = type(options).__pydantic_fields__
-    values = {key: (field, getattr(options, key)) for key, field in fields.items()}
     return {
-        key: value
-        for key, (field, value) in values.items()
-        if field.is_required() or value != field.get_default(call_default_factory=True)
+        key: getattr(options, key)
+        for key, field in type(options).__pydantic_fields__.items()
+        if field.is_required() or getattr(options, key) != field.get_default(call_default_factory=True)
     }

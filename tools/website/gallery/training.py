@@ -41,13 +41,10 @@ def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tup
     features, frame = [feature.name for feature in objective.features], objective.frame
     try:
         collate = Collate(
-            objective.architecture,  # type: ignore[arg-type]
-            features,
-            special_ids,
-            decoder_start=frame.decoder_start,
-            padding_side=frame.padding_side,
+            objective.architecture, features, special_ids,  # type: ignore[arg-type]
+            decoder_start=frame.decoder_start, padding_side=frame.padding_side,
             cross_documents=getattr(objective.options, "cross_documents", True),
-        )
+        )  # fmt: skip
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"
     unread = [name for name in features if name not in collate.columns and not is_for_inversion(name)]

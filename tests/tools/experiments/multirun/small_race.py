@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from clozeline.pipeline.shards import open_shards
-from tests.train.masked_set import write_masked_sets
-from tests.train.synthetic import plain_config
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
 from clozeline.tools.experiments.multirun.race_rules import half_path
+from tests.train.masked_set import write_masked_sets
+from tests.train.synthetic import plain_config
 
 TRAIN, HELDOUT = "corrupt/masked_lm/train", "corrupt/masked_lm/heldout"
 

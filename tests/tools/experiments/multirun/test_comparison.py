@@ -12,8 +12,8 @@ from scipy import stats
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.unit_sums import mean_units
 from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation, mean_text
+from clozeline.tools.runs.evaluation.unit_sums import mean_units
 
 FACTS = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
 ROWS = 800

@@ -10,11 +10,11 @@ import transformers
 import yaml
 
 from clozeline.errors import IntegrityError
-from tests.tools.runs.inference.test_trained_model import write_run
 from clozeline.tools.experiments import demo
-from clozeline.tools.models.export_model import main as export
 from clozeline.tools.experiments.multirun import exported_guesses
 from clozeline.tools.experiments.multirun.exported_guesses import compare_guesses, compare_with_transformers
+from clozeline.tools.models.export_model import main as export
+from tests.tools.runs.inference.test_trained_model import write_run
 
 ROOT = Path(__file__).parents[4]
 

@@ -8,8 +8,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from tests.train.masked_set import write_masked_sets
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
+from tests.train.masked_set import write_masked_sets
 
 
 def rows_of(folder: Path) -> list[tuple[int, ...]]:

@@ -11,9 +11,9 @@ import pytest
 
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import StorageError
-from tests.tools.experiments.multirun.small_race import entry
 from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
 from clozeline.tools.experiments.multirun.race_rules import Entry, Race
+from tests.tools.experiments.multirun.small_race import entry
 
 RACE = load_config(Race, Path(__file__).parents[4] / "configs" / "race" / "race.yaml")
 SLOW = Result(

@@ -10,9 +10,9 @@ import pytest
 
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError
-from tests.tools.experiments.multirun.small_race import TRAIN, entry, write_race, write_sets
 from clozeline.tools.experiments.multirun.race_rules import Entry, Race, find_changed_sets, load_race, training_of
 from clozeline.train.configuration.config import TrainConfig
+from tests.tools.experiments.multirun.small_race import TRAIN, entry, write_race, write_sets
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 RACE = load_config(Race, CONFIGS / "race" / "race.yaml")

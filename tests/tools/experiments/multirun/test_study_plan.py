@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.model.build import build_model
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
-from tests.tools.experiments.multirun.small_study import write_study, write_walks
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.train.configuration.config import TrainConfig
+from tests.tools.experiments.multirun.small_study import write_study, write_walks
 
 
 def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:

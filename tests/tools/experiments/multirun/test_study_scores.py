@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clozeline.model.build import build_model
 from clozeline.configuration.config import validate
+from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
-from tests.train.masked_set import plain_config, write_masked_sets
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
+from tests.train.masked_set import plain_config, write_masked_sets
 
 
 def runs(mean: float, draws: np.random.Generator, *, seeds: int = 3, spread: float = 0.0) -> list[np.ndarray]:

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
-from tests.train.masked_set import write_masked_sets
 from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
+from tests.train.masked_set import write_masked_sets
 
 
 @pytest.fixture

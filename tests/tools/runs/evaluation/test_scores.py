@@ -5,7 +5,8 @@ import json
 import numpy as np
 
 from clozeline.tools.runs.evaluation.group_units import question_units
-from clozeline.tools.runs.evaluation.scores import _score_groups, lines_of, to_json
+from clozeline.tools.runs.evaluation.scores import lines_of, to_json
+from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
@@ -38,9 +39,10 @@ def test_the_text_is_one_line_with_sorted_keys() -> None:
 def test_answers_of_a_question_are_judged_together() -> None:
     """Three questions of two answers: all right, one wrong, both wrong."""
     answers, keys = np.array([1, 0, 1, 1, 0, 1]), np.repeat(np.arange(3, dtype=np.uint8), 2)[:, None]
-    found = _score_groups(
-        question_units, answers, np.array([1, 0, 1, 0, 1, 0]), {"majority": np.ones(6, np.int64)}, keys
-    )
-    assert found.count == 6
-    assert found.metrics == {"f1": 2 * 2 / (3 + 4), "exact_match": 1 / 3}
-    assert found.baselines == {"majority": {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3}}
+    expected = {
+        (1, 0, 1, 0, 1, 0): {"f1": 2 * 2 / (3 + 4), "exact_match": 1 / 3},
+        (1, 1, 1, 1, 1, 1): {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3},
+    }
+    for predicted, metrics in expected.items():
+        units = question_units(answers, np.array(predicted), keys)
+        assert {name: value_of(name, np.sum(counts, axis=0)) for name, counts in units.items()} == metrics

@@ -76,4 +76,4 @@ def test_a_kind_without_its_column_is_no_such_set(output, capsys):
 def test_the_longest_row_is_measured(output, capsys):
     manifest, _ = example_sets(output)["causal_lm"]
     change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))
-    assert "max_length: expected 49, longest row 48" in fails(capsys, manifest)
+    assert "max_length: expected 49, counted 48" in fails(capsys, manifest)
