@@ -102,7 +102,6 @@ def random_batch(shape: Shape) -> dict[str, Tensor]:
 
 
 def count_bytes(model: Model, tensors: dict[str, Tensor]) -> StepBytes:
-    """Count the bytes of a step."""
     parameters = dict(model.named_parameters())
     own = {parameter.untyped_storage().data_ptr() for parameter in parameters.values()}
     storages: dict[int, int] = {}

@@ -178,7 +178,6 @@ def stage(documents: int) -> float:
 
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
-    """Run the first unit of a pass, save its record for the manifest pass, and return its counts."""
     from clozeline.pipeline.execution.unit_record import UnitRecord
 
     counts: Mapping[str, Any] = work.run(0, output)

@@ -56,7 +56,6 @@ def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def natural_texts() -> list[str]:
-    """Return the help topics, docstrings and modules of Python."""
     return [text for texts in corpora([]).values() for text in texts]
 
 

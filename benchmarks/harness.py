@@ -53,12 +53,10 @@ def best_seconds(work: Callable[[], Any], runs: int, clock: Callable[[], float] 
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def system_load() -> str:
-    """Return the load averages, for the line below a table."""
     return f"load {', '.join(f'{load:.1f}' for load in os.getloadavg())}"
 
 
@@ -111,7 +109,6 @@ class Claim:
 
 
 def verdict(holds: bool) -> str:
-    """Return the cell of the column `holds`."""
     return "yes" if holds else "NO"
 
 
@@ -146,7 +143,6 @@ def print_claims(claims: Sequence[Claim]) -> None:
 
 
 def write_json(path: Path | None, content: Any) -> None:
-    """Write the figures if the option `--json` was used."""
     if path is not None:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -151,7 +151,6 @@ def t5_theirs() -> tuple[Step, int]:
 
 
 def document_sizes(count: int = 16) -> list[int]:
-    """Return tokens of documents of natural lengths, cut at 512."""
     from benchmarks.filters import natural_texts
 
     texts = natural_texts()

@@ -82,7 +82,6 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
 
 
 def in_fresh_process(folder: Path, ranks: int) -> Mapping[str, float]:
-    """Measure in a process that never held the set's records."""
     figures: dict[str, float] = run_script(__file__, "--folder", folder, "--ranks", ranks)
     return figures
 

@@ -31,7 +31,6 @@ _STAGES = ("clean", "dedup", "train_tokenizer", "encode")
 
 
 def cut(text: str, files: int) -> list[str]:
-    """Return the text in pieces of equal length, each with one more word that makes it unique."""
     size = -(-len(text) // files)
     return [f"{text[number * size : (number + 1) * size]} {number}" for number in range(files)]
 

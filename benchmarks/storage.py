@@ -78,7 +78,6 @@ def content_of_objective(entry: dict[str, Any], rows: int) -> Content:
 
 
 def write_ours(content: Content, codec: Any, folder: Path) -> float:
-    """Write a shard and return its bytes."""
     columns = [*base_columns(), *content.columns]
     return float(write_shard(folder / "shard", content.rows, columns, block_rows=BLOCK_ROWS, codec=codec).bytes)
 

@@ -268,8 +268,6 @@ class LitData(Loader):
 
 
 class _TokenChunks:
-    """Gives litdata's worker process the tokens of a thousand samples at a time."""
-
     def __init__(self, path: str) -> None:
         self.path = path
 

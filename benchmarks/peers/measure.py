@@ -65,7 +65,6 @@ def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], worke
 
 
 def _read_epoch(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Epoch:
-    """Read an epoch, compare its rows with those written, and take states on the way."""
     epoch = Epoch()
     stops = {max(1, len(expected) // BATCH * percent // 100): percent for percent in RESUMED_AT}
     for number, batch in enumerate(batches, 1):
@@ -115,7 +114,6 @@ def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dic
 
 
 def _count_samples(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[str, float]:
-    """Count samples delivered, delivered more than once, and not delivered."""
     delivered = np.concatenate(batches)
     seen = np.bincount(delivered[delivered >= 0], minlength=samples)
     return {

@@ -84,8 +84,6 @@ def write_litdata(source: Path, folder: Path, compression: str | None = None) ->
 
 
 class _Records:
-    """Gives litdata's worker process all records."""
-
     def __init__(self, source: Path) -> None:
         self.source = source
 

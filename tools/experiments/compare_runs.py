@@ -59,7 +59,7 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
 
 
 def _heldout_figures(run: RecordedRun) -> dict[str, float]:
-    """Return the last and best loss on each held-out set, the step of the best, and the entropy of the set."""
+    """Return the last and best loss on each held-out set, and the entropy of the set."""
     figures: dict[str, float] = {}
     for name, result in last_heldout(run.records).items():
         losses = {
@@ -112,7 +112,6 @@ def _read_config(run: Path) -> dict[str, Any]:
 
 
 def _warn_about_missing_records(run: Path) -> None:
-    """Write to stderr which records of a run cannot be shown."""
     if not (run / "status.json").is_file():
         sys.stderr.write(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
     for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):

@@ -42,7 +42,6 @@ def _continue(output: Path, pages: int, steps: int | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the chain; return the exit code of the step that failed, or 0."""
     return run_chain("continue", __doc__, _continue, arguments)
 
 

@@ -57,7 +57,6 @@ def _demo(output: Path, pages: int, steps: int | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; return the exit code of the step that failed, or 0."""
     return run_chain("demo", __doc__, _demo, arguments)
 
 

@@ -23,15 +23,7 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.experiments.multirun.finetuning_scores import (
-    comparison_lines,
-    matrix_lines,
-    read_by_split,
-    read_scored,
-    score_run,
-    scores_path,
-    table_lines,
-)
+from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
@@ -99,7 +91,10 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         run = output / f"seed-{seed}"
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
         words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in stage_words)]
-        results = {scores_path(output, split, seed): partial(score_run, run, split) for split in scored_files}
+        results = {
+            finetuning_scores.scores_path(output, split, seed): partial(finetuning_scores.score_run, run, split)
+            for split in scored_files
+        }
         trainings.append(Training(recipes["train.yaml"], results, overrides=words))
     collect_all(trainings)
 
@@ -116,7 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         if options.matrix is not None:
-            print(*matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]), sep="\n")
+            print(
+                *finetuning_scores.matrix_lines(
+                    [(str(folder), finetuning_scores.read_by_split(folder)) for folder in options.matrix]
+                ),
+                sep="\n",
+            )
             return
         folders = options.compare
         if folders is None:
@@ -126,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             chosen, overrides = split_settings(FinetuneOptions, words)
             finetune(options.body, chosen, overrides)
             folders = [chosen.output]
-        groups = [(str(folder), read_scored(folder)) for folder in folders]
-        print(*table_lines(groups), *comparison_lines(groups), sep="\n")
+        groups = [(str(folder), finetuning_scores.read_scored(folder)) for folder in folders]
+        print(*finetuning_scores.table_lines(groups), *finetuning_scores.comparison_lines(groups), sep="\n")
 
     return run_tool(parser, arguments, action)
 

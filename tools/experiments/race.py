@@ -26,17 +26,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
+from clozeline.tools.experiments.multirun import race_rules
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
 from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
-from clozeline.tools.experiments.multirun.race_rules import (
-    HELDOUT,
-    Entry,
-    Race,
-    find_changed_sets,
-    half_path,
-    load_race,
-    training_of,
-)
 from clozeline.tools.experiments.multirun.runner import ROOT, Training, collect_all, run_step, write_report
 from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
@@ -46,7 +38,7 @@ _DIGEST_DIGITS: Final = 8
 """Digits of the digest that separates the runs of an entry that was changed, or has another target."""
 
 
-def _make_sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
+def _make_sets(race: race_rules.Race, folder: Path, output: Path) -> dict[str, str]:
     """Make the sets and the halves of the held-out one, if needed; return the sets that differ from the records'."""
     pages = output / "pages"
     if not pages.exists():
@@ -56,14 +48,14 @@ def _make_sets(race: Race, folder: Path, output: Path) -> dict[str, str]:
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     sets = output / "sets"
-    split_heldout(sets / race.heldout, sets / half_path(""))
-    return find_changed_sets(race, sets)
+    split_heldout(sets / race.heldout, sets / race_rules.half_path(""))
+    return race_rules.find_changed_sets(race, sets)
 
 
 def _trainings(
-    options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None
+    options: argparse.Namespace, race: race_rules.Race, entry: race_rules.Entry, name: str, target: float | None
 ) -> dict[Path, Training]:
-    """Return the validated training of each seed, by its run directory, which no other entry shares."""
+    """Return the validated training of each seed, by its own run directory."""
     output, trainings = options.output.resolve(), {}
     digest = config_digest([asdict(entry), race.every, options.half, target])[:_DIGEST_DIGITS]
     for seed in range(options.seeds or race.seeds):
@@ -71,7 +63,7 @@ def _trainings(
         trainings[run] = Training(
             run.with_suffix(".yaml"),
             {run.with_suffix(".json"): partial(publish_json, data={"done": True})},
-            keys=training_of(race, entry, name, output / "sets", run, seed, options.half, target),
+            keys=race_rules.training_of(race, entry, name, output / "sets", run, seed, options.half, target),
             ranks=entry.ranks,
             accelerator="cpu",
             variables={"OMP_NUM_THREADS": str(entry.threads)},
@@ -80,14 +72,15 @@ def _trainings(
     return trainings
 
 
-def _train(options: argparse.Namespace, race: Race, entry: Entry, name: str, target: float | None = None) -> list[Path]:
+def _train(
+    options: argparse.Namespace, race: race_rules.Race, entry: race_rules.Entry, name: str, target: float | None = None
+) -> list[Path]:
     trainings = _trainings(options, race, entry, name, target)
     collect_all(trainings.values())
     return list(trainings)
 
 
 def _curve(run: Path, name: str) -> RecordedRun:
-    """Return the records of a run with the cumulative seconds of its steps."""
     records = read_lines(run / "metrics.jsonl")
     seconds = accumulate(sum(record["step_ms"].values()) / 1e3 for record in records)
     return RecordedRun(name, [{**record, "seconds": passed} for record, passed in zip(records, seconds, strict=True)])
@@ -95,8 +88,8 @@ def _curve(run: Path, name: str) -> RecordedRun:
 
 def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> Panels:
     """Return the chart's held-out losses over seconds, and the seconds of every seed."""
-    curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
-    unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
+    curves = {run.name: points(run, "seconds", "heldout", race_rules.HELDOUT, "loss") for run in first}
+    unigram = float(last_heldout(first[0].records)[race_rules.HELDOUT]["unigram_entropy"])
     seconds = {name: [result.seconds for result in of_seeds if result.reached] for name, of_seeds in results.items()}
     reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
     title = f"held-out loss, nats; dashed: the target {target:g}"
@@ -106,13 +99,13 @@ def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Seque
 def _run_race(options: argparse.Namespace) -> None:
     folder, output = options.race.resolve(), options.output.resolve()
     # read the race, and check every training before the first one starts
-    race, entries = load_race(folder)
+    race, entries = race_rules.load_race(folder)
     if race.baseline in (path.stem for path in options.entry):
         raise ConfigurationError(f"--entry: {race.baseline} is always trained: omit it, or rename your file")
-    chosen = {path.stem: load_config(Entry, path) for path in options.entry} or entries
+    chosen = {path.stem: load_config(race_rules.Entry, path) for path in options.entry} or entries
     entries = {race.baseline: entries[race.baseline]} | chosen
     for name, entry in entries.items():
-        training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
+        race_rules.training_of(race, entry, name, output / "sets", output / "runs" / name, 0, options.half, None)
     baseline = entries.pop(race.baseline)
     for training in _trainings(options, race, baseline, race.baseline, None).values():
         training.write_config()  # reports a full disk before the sets are made

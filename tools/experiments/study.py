@@ -39,7 +39,6 @@ _PAGES: Final = 1000
 
 
 def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
-    """Make the sets, if needed; return their folder."""
     if input_files is None:
         crawl(output / "crawl", _PAGES)
         input_files = str(output / "crawl" / "pydoc.warc.gz")

@@ -33,7 +33,7 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
 
 
 def _run_ours(folder: Path) -> tuple[Logits, int]:
-    """Return a function that computes a model's logits with our code, and its vocabulary size."""
+    """Return a function that computes a model's logits with our code, and the size of its vocabulary."""
     checkpoint = open_exportable(folder).checkpoint
     model = build_checkpoint(checkpoint)
 

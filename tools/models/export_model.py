@@ -46,7 +46,6 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
-    """Write the tokenizer, if there is one; return a line about it."""
     if exportable.tokenizer is None:
         return "without a tokenizer: none was found"
     config = exportable.checkpoint.config

@@ -37,7 +37,6 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
-    """Import the tokenizer, if there is one; return a line about it."""
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none"
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files

@@ -62,7 +62,6 @@ def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str,
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
-    """Yield language and text of each document and of the target sides of pairs."""
     units = sorted(int(path.stem) for path in (stage / "documents").glob("[0-9]*.arrow"))
     if not units:
         raise ConfigurationError(

@@ -20,13 +20,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
-from clozeline.tools.runs.data.run_sets import (
-    SET_PATHS_HELP,
-    SetPaths,
-    explain_missing_sets,
-    locate_sets,
-    split_set_paths,
-)
+from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.train.data.sets.datasets import heldout_paths
 from clozeline.train.startup.run_directory import read_config
@@ -118,7 +112,7 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 
 def _fill(options: argparse.Namespace) -> None:
     console = Console()
-    set_paths, words = split_set_paths(options.overrides)
+    set_paths, words = run_sets.split_set_paths(options.overrides)
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
     trained = load_trained(options.run, options.step, set_paths)
@@ -131,9 +125,9 @@ def _fill(options: argparse.Namespace) -> None:
             _show(console, trained, ids, position, options.top, answer=True)
 
 
-def _open_heldout_set(run: Path, set_paths: SetPaths) -> ShardSet:
-    data = locate_sets(run, read_config(run).data, set_paths)
-    with explain_missing_sets(run, data):
+def _open_heldout_set(run: Path, set_paths: run_sets.SetPaths) -> ShardSet:
+    data = run_sets.locate_sets(run, read_config(run).data, set_paths)
+    with run_sets.explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)
         path = next(iter(heldout_paths(data).values()), None)
         if path is None:
@@ -153,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
     parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=SET_PATHS_HELP)
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
     return run_tool(parser, arguments, _fill)
 

@@ -22,13 +22,7 @@ from clozeline.pipeline.shards.errors import DamagedBlock
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool, some_path
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from clozeline.tools.shards.provenance.row_origins import (
-    BlockRow,
-    describe_origin,
-    documents_of,
-    partners_of,
-    storage_location,
-)
+from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.row_search import PAIR_LABEL
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
 from clozeline.tools.shards.viewer.task_answers import answer_of
@@ -54,14 +48,14 @@ def explain(
         of_set = [(position, visit) for position, visit in visits if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
         stored, unread = _read_rows(shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip)
-        documents, partners = documents_of(shards, stored), partners_of(shards, stored)
+        documents, partners = row_origins.documents_of(shards, stored), row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
         read_row, task = _row_reader(feed, source), facts_of(shards.manifest)
         for position, visit in of_set:
             facts: dict[str, Any] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
-                facts |= storage_location(shards, *visit.stored)
+                facts |= row_origins.storage_location(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
@@ -75,10 +69,10 @@ def explain(
 
 
 def _read_rows(
-    shards: ShardSet, stored: Collection[BlockRow], *, skip: bool
-) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
-    """Return single rows by (block, row), and the reasons why blocks are not read; each block is read once."""
-    rows_read: dict[BlockRow, Rows] = {}
+    shards: ShardSet, stored: Collection[row_origins.BlockRow], *, skip: bool
+) -> tuple[dict[row_origins.BlockRow, Rows], dict[int, str]]:
+    """Return single rows by (block, row), and why blocks are not read; each block is read once."""
+    rows_read: dict[row_origins.BlockRow, Rows] = {}
     unread: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
         if block in shards.quarantined:
@@ -153,11 +147,12 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
         copy = f", copy {facts['copy']}" if facts["copy"] else ""
         more = facts["documents"] - len(facts["others"]) - 1
         start = f"from token {facts['document_offset']}{copy}"
-        yield f"       document {facts['document']}, {start}{describe_origin(facts)}"
+        yield f"       document {facts['document']}, {start}{row_origins.describe_origin(facts)}"
         for other in facts["others"]:
-            yield f"       then document {other['document']}{describe_origin(other)}"
+            yield f"       then document {other['document']}{row_origins.describe_origin(other)}"
         if "partner" in facts:
-            yield f"       partner document {facts['partner']['document']}{describe_origin(facts['partner'])}"
+            partner = facts["partner"]
+            yield f"       partner document {partner['document']}{row_origins.describe_origin(partner)}"
         if more:
             yield f"       then {more} more, which only the sample set and the tables of encode can name"
     if "filler" in facts:

@@ -89,7 +89,6 @@ def _npy_header(dtype: str, length: int) -> bytes:
 
 
 def _source_json(row: Row, manifest: Manifest) -> bytes:
-    """Return the fixed columns as readable JSON: uids in hexadecimal, codes by name."""
     facts: dict[str, Any] = {name: int(value) for name, value in row.fixed.items() if name != "document_uid"}
     facts["document_uid"] = row.fixed["document_uid"].tobytes().hex()
     if "uid" in facts:

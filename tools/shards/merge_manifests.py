@@ -20,13 +20,7 @@ from clozeline.pipeline.shards.layout import shard_name
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.provenance.row_search import blocks_of
-from clozeline.tools.shards.rewriting.shard_folder import (
-    new_files,
-    open_local,
-    quarantine_entries,
-    row_fields,
-    write_quarantine,
-)
+from clozeline.tools.shards.rewriting import shard_folder
 
 _SAME: Final = (
     "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",
@@ -40,7 +34,7 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
     """Merge sets and return the new manifest; `name` determines the order of its stream."""
     if not name:
         raise ConfigurationError("--name: expected the name of the new set, got nothing")
-    sets = [open_local(path) for path in paths]
+    sets = [shard_folder.open_local(path) for path in paths]
     _require_compatible(sets)
     first, manifests = sets[0].manifest, [shards.manifest for shards in sets]
     members = [(shards, number) for shards in sets for number in range(len(shards.manifest.shards))]
@@ -55,17 +49,17 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
     quarantined = [
         entry
         for shards in sets
-        for entry in quarantine_entries(
+        for entry in shard_folder.quarantine_entries(
             shards, {number: new_names[shards.path, number] for number in range(len(shards.manifest.shards))}
         )
     ]
-    with new_files(output) as target:
+    with shard_folder.new_files(output) as target:
         for (shards, old), new in zip(ordered, names, strict=True):
             shards.verify_shard(old)
             _link_or_copy(shards.shard_path(old), target, new, copy=copy)
-        write_quarantine(target, quarantined)
+        shard_folder.write_quarantine(target, quarantined)
         merged = [{"name": old.name, "seed": old.seed, "config": old.config} for old in manifests]
-        fields = row_fields(first) | {"config": {"merged": merged}}
+        fields = shard_folder.row_fields(first) | {"config": {"merged": merged}}
         return write_manifest(
             output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
             codec=first.compression.codec, level=first.compression.level or 3, output=target,

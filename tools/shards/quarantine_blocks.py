@@ -48,7 +48,6 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
 
 
 def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
-    """Return every block of the shards whose file is missing or has the wrong size."""
     entries: Entries = []
     for facts in manifest.shards:
         path = folder / facts.path

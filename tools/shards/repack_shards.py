@@ -19,13 +19,7 @@ from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manif
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
-from clozeline.tools.shards.rewriting.shard_folder import (
-    new_files,
-    open_local,
-    quarantine_entries,
-    row_fields,
-    write_quarantine,
-)
+from clozeline.tools.shards.rewriting import shard_folder
 
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""
@@ -75,7 +69,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         extras = [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
     layout: dict[str, Any] = asdict(form)
     infos: list[ShardInfo] = []
-    with new_files(output) as target:
+    with shard_folder.new_files(output) as target:
         for shard, name in new_names.items():
             source.verify_shard(shard)  # block hashes do not cover the schema, which is copied as well
             with target.file(name) as temporary:
@@ -84,11 +78,11 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
-        write_quarantine(target, quarantine_entries(source, new_names))
+        shard_folder.write_quarantine(target, shard_folder.quarantine_entries(source, new_names))
         totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
-        fields = row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
+        fields = shard_folder.row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
 
 
@@ -116,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
 
     def action(options: argparse.Namespace) -> None:
-        source = open_local(options.manifest)
+        source = shard_folder.open_local(options.manifest)
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
         old, new = source.manifest, repack(source, options.output, form)
         codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"

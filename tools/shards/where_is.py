@@ -28,7 +28,6 @@ FoundRow: TypeAlias = tuple[int, StoredRow]
 
 
 def sample_rows(feed: Feed, uid: int) -> list[FoundRow]:
-    """Return the rows of a sample in all sets."""
     return [(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, uid)]
 
 
@@ -82,7 +81,6 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
 def _summarize(
     documents: dict[bytes, dict[str, Any] | None], readings: Sequence[dict[str, Any]], undecided: str
 ) -> Iterator[str]:
-    """Yield lines that name the request and count its rows."""
     for uid, line in documents.items():
         yield f"document {uid.hex()}{describe_origin(line or {})}"
     samples = len({(reading["set"], reading["sample"]) for reading in readings})
@@ -109,7 +107,6 @@ def _parse_uid(text: str) -> int | bytes:
 
 
 def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
-    """Return the requested documents by uid, with their lines in the tables of `encode`, if any."""
     documents: dict[bytes, dict[str, Any] | None] = {}
     for shards in feed.sets:
         if options.url is None:

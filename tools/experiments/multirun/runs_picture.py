@@ -75,7 +75,6 @@ def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:
 
 
 def _draw_figures(axes: Axes, title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> None:
-    """Draw a point per seed, with the lowest mean on top."""
     means = {name: sum(values) / len(values) for name, values in figures.items()}
     order = sorted(means, key=lambda name: (-means[name], name))
     for line, name in enumerate(order):

@@ -133,7 +133,6 @@ def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, outp
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested keys with changes; mappings are merged recursively."""
     result = deepcopy(dict(base))
     for key, value in changes.items():
         is_nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
@@ -144,7 +143,6 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def _set_phases(
     config: Mapping[str, Any], variant: Variant, sets: Path, steps: list[int], batch: int
 ) -> dict[str, Any]:
-    """Return a configuration that reads each part for its number of steps."""
     phases: list[dict[str, Any]] = []
     for number, part in enumerate(variant.phases):
         phase: dict[str, Any] = {"shards": [str(sets / name / "train") for name in part.sets]}

@@ -114,7 +114,7 @@ class TaskSequence:
         return [kinds_by_task[task.name] for task in self.tasks]
 
     def _paths(self, method: Method, seed: int, number: int) -> tuple[Path, Path]:
-        """Return the run directory of a task and its score file; the first task is trained once for all methods."""
+        """Return the run directory of a task and its score file; all methods share the first task."""
         branch = Path(f"seed-{seed}") / (method if number else "first") / self.tasks[number].name
         return self.output / branch, self.output / "scores" / branch.with_name(f"{branch.name}.json")
 

@@ -14,9 +14,8 @@ _MODULES: Final = (("", "Transformer"), ("1_Pooling", "Pooling"))
 def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) -> None:
     """Refuse a model that cannot be pooled: without an encoder, exported with its head, or without a tokenizer."""
     if config.architecture == "decoder":
-        raise ConfigurationError(
-            "--pooling: expected an encoder, got a decoder, whose positions do not see later tokens"
-        )
+        later = "whose positions do not see later tokens"
+        raise ConfigurationError(f"--pooling: expected a model with an encoder, got a decoder, {later}")
     if not encoder_alone:
         raise ConfigurationError("--pooling: embeddings are read from the encoder alone; add --parts encoder")
     if not tokenizer:

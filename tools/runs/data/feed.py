@@ -13,13 +13,7 @@ from clozeline.configuration.config import former_names, load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
-from clozeline.tools.runs.data.run_sets import (
-    SET_PATHS_HELP,
-    SetPaths,
-    explain_missing_sets,
-    locate_sets,
-    split_set_paths,
-)
+from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.data import DataConfig
@@ -126,7 +120,7 @@ class Feed:
 
 def add_feed_arguments(parser: Arguments) -> None:
     """Declare the arguments that name a run, or a set and how it is read."""
-    words = f"manifest.json of a shard set, or its folder; with --run {SET_PATHS_HELP}"
+    words = f"manifest.json of a shard set, or its folder; with --run {run_sets.SET_PATHS_HELP}"
     parser.add_argument("words", nargs="*", metavar="MANIFEST", help=words)
     parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
@@ -136,7 +130,7 @@ def add_feed_arguments(parser: Arguments) -> None:
 
 def open_feed(options: argparse.Namespace) -> Feed:
     """Return the feed of the run or set that the arguments name."""
-    paths, words = split_set_paths(options.words)
+    paths, words = run_sets.split_set_paths(options.words)
     if len(words) != (options.run is None) or "" in words:
         raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
     if options.run is not None:
@@ -144,7 +138,7 @@ def open_feed(options: argparse.Namespace) -> Feed:
             if getattr(options, name) is not None:
                 raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
         return _open_run_feed(options.run, paths)
-    if paths != SetPaths():
+    if paths != run_sets.SetPaths():
         raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
     options_given = {name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None}
     data = DataConfig(shards=Path(words[0]), **options_given)
@@ -153,7 +147,7 @@ def open_feed(options: argparse.Namespace) -> Feed:
     return _open_data_feed(data)
 
 
-def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
+def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
@@ -183,8 +177,8 @@ def _open_run_feed(run: Path, paths: SetPaths) -> Feed:
             "lines are lost; what the run has read is known up to the last line\n"
         )
     skip = data.on_damaged == "skip"
-    data = locate_sets(run, data, paths)
-    with explain_missing_sets(run, data):
+    data = run_sets.locate_sets(run, data, paths)
+    with run_sets.explain_missing_sets(run, data):
         feed = _open_data_feed(data)
     by_tokens = data.batch_tokens is not None
     return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)

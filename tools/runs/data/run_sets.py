@@ -76,7 +76,6 @@ def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
 def _match_by_digest(
     run: Path, names: Sequence[Path], recorded: Sequence[RecordedSet], paths: Sequence[Path]
 ) -> dict[Path, Path]:
-    """Return the current path of each set by its path in the configuration."""
     paths_by_digest = {open_shards(path).digest: path for path in paths}
     recorded_by_path = {entry.path: entry for entry in recorded}
     current = {}
@@ -98,7 +97,6 @@ def read_recorded_sets(run: Path, data: DataConfig, set_paths: SetPaths | None) 
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:
-    """Open the first training set of a run."""
     with explain_missing_sets(run, data):
         return open_shards(data.first_set, options=data.store)
 

@@ -14,23 +14,11 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.tools.runs.evaluation import unit_sums, written_answers
 from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.evaluation.text_words import Words, bleu_tokenizer
-from clozeline.tools.runs.evaluation.unit_sums import (
-    CORPUS_METRICS,
-    Units,
-    corpus_metric,
-    corpus_units,
-    mean_units,
-    value_of,
-)
-from clozeline.tools.runs.evaluation.written_answers import (
-    has_written_answers,
-    most_frequent_text,
-    score_written_answers,
-)
 
 _SPLITTER: Final = Regex(Regex.Options())
 
@@ -68,18 +56,18 @@ def _prompt_of(rows: Rows, row: int) -> list[int]:
 
 
 def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
-    return corpus_metric(name, bleu_tokenizer(language, [text for gold in golds for text in gold]))
+    return unit_sums.corpus_metric(name, bleu_tokenizer(language, [text for gold in golds for text in gold]))
 
 
-def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> Units:
+def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> unit_sums.Units:
     """Return the counts per text, from whose sums the metric follows, from 0 to 1."""
     if name == "exact_match":
         pairs = zip(texts, golds, strict=True)
-        return mean_units(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
-    if name in CORPUS_METRICS:
+        return unit_sums.mean_units(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
+    if name in unit_sums.CORPUS_METRICS:
         most = max(map(len, golds))
         references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
-        return corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
+        return unit_sums.corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
     # ROUGE stems words of texts that are mostly in ASCII letters
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
     plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
@@ -88,12 +76,12 @@ def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], l
         texts = ["\n".join(_sentences(text)) for text in texts]
         golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]
     scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
-    return mean_units(scores[name].fmeasure for scores in scored)
+    return unit_sums.mean_units(scores[name].fmeasure for scores in scored)
 
 
 def text_units(
     facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
-) -> dict[str, Units]:
+) -> dict[str, unit_sums.Units]:
     """Return the counts per text, from whose sums the task's metrics follow."""
     return {name: _units_of(name, texts, golds, language) for name in facts.metrics}
 
@@ -106,7 +94,7 @@ def text_metrics(
     `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes them.
     """
     units = text_units(facts, texts, golds, language)
-    return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+    return {name: unit_sums.value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
 
 
 def lead(text: str, sentences: int = 3) -> str:
@@ -135,15 +123,15 @@ def text_scores(
     records, train_records = ([record_of(side, row) for row in range(len(side))] for side in (rows, train))
     texts = [predicted[row] for row in range(len(records))]
     train_targets, targets = ([record["targets"][0] for record in side] for side in (train_records, records))
-    if has_written_answers(facts):
-        return score_written_answers(facts, train_targets, targets, texts)
+    if written_answers.has_written_answers(facts):
+        return written_answers.score_written_answers(facts, train_targets, targets, texts)
     golds, sources = [record["targets"] for record in records], [record["source"] for record in records]
-    majority = [most_frequent_text(train_targets)] * len(records)
+    majority = [written_answers.most_frequent_text(train_targets)] * len(records)
     baselines = {"copy": sources, "lead_3": [lead(source) for source in sources], "majority": majority}
     scored = {name: text_metrics(facts, own, golds, language) for name, own in baselines.items()}
     signatures = {}
     for name in facts.metrics:
-        if name in CORPUS_METRICS:  # sacrebleu's own description of how it computes a metric
+        if name in unit_sums.CORPUS_METRICS:  # sacrebleu's own description of how it computes a metric
             metric = _sacrebleu_metric(name, golds, language)
             metric.num_refs = max(map(len, golds))
             signatures[name] = str(metric.get_signature())

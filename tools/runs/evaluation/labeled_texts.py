@@ -81,7 +81,6 @@ def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Lab
 
 
 def _most_probable_class(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
-    """Return the most probable class of each row, and its probability."""
     best = scores.float().softmax(-1).max(-1)
     if not torch.isfinite(best.values).all():
         raise IntegrityError("a row got no finite score: the weights are unusable")

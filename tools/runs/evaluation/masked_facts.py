@@ -50,7 +50,6 @@ def read_facts(path: Path) -> list[Fact]:
 
 
 def read_words(path: Path) -> list[str]:
-    """Return the words of a file, one per line."""
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
@@ -83,7 +82,7 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
 
 
 def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
-    """Return the token of each word that is a single token inside a sentence."""
+    """Return the token of each word that is one token inside a sentence."""
     distinct = list(dict.fromkeys(words))
     texts = ["a", *(f"a {word}" for word in distinct)]
     (first,), *encoded = (encoding.ids for encoding in trained.tokenizer.encode(texts))
@@ -96,7 +95,6 @@ def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int
 
 
 def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return the metrics by relation, and their means."""
     facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
         facts_by_relation[fact.relation].append(number)

@@ -82,7 +82,7 @@ def _random_vector_cosines(
 
 
 def _compare(first: Tensor, second: Tensor, all_second: Tensor | None) -> Tensor:
-    """Return the cosine of each pair [n], or 1 if no vector in `all_second` is closer to the first, else 0."""
+    """Return the cosine of each pair [n], or 1 if no vector in `all_second` is closer, else 0."""
     cosines = (first * second).sum(-1)
     return cosines if all_second is None else (cosines >= (first @ all_second.T).amax(1) - _ROUNDING).float()
 

@@ -30,7 +30,6 @@ Read: TypeAlias = Callable[[Tensor, Mapping[str, Tensor], Rows], Sequence[Any]]
 
 
 def set_rows(shards: ShardSet) -> Rows:
-    """Return all rows of a set, in order."""
     return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 

@@ -90,7 +90,6 @@ def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
 
 
 def _score_answers(opened: TaskRun, rows: Rows, predictions: Predictions) -> Scored:
-    """Return the scores of rows with one class or number each."""
     facts, answers = opened.facts, predictions.answers
     train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
     if facts.head == "similarity":

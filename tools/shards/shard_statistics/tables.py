@@ -76,7 +76,6 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
 
 
 def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
-    """Yield a table for each single-number column with few values, such as the classes of pairs."""
     meaning = {column.name: column.description for column in manifest.columns}
     for name, counts in sums.numbers.items():
         values = np.flatnonzero(counts).tolist()

@@ -131,7 +131,7 @@ class RoundTrip:
 
 
 def _identities(rows: Rows) -> NDArray[np.bytes_]:
-    """Return a sortable byte key per sample: uid, document, offset, copy."""
+    """Return a sortable byte key per sample."""
     fixed = rows.fixed
     parts = [
         fixed["uid"].astype(">u8")[:, None].view(np.uint8),

@@ -76,7 +76,6 @@ def _records(folder: Path) -> list[UnitRecord]:
 
 
 def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the sums over a stage's records, and what earlier stages wrote against what it read."""
     path, records = folder / "report.json", _records(folder)
     if len(records) < (units := report["units"]):
         raise IntegrityError(f"{folder / 'records'}: expected {units} records, got {len(records)}; {repair_of(path)}")
@@ -95,7 +94,6 @@ def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str,
 
 
 def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
-    """Yield the counts of a stage that equal the sum of its other counts."""
     total: Any = {}
     for splits in (*counts.get("sets", counts.get("objectives", {})).values(), counts.get("splits", {})):
         for part in splits.values():
@@ -142,7 +140,6 @@ def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, A
 
 
 def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the contents of a stage's documents, rejects and shard sets."""
     counts, path = report["counts"], folder / "report.json"
     if folder.name == PLAN_STAGE:
         plan, content = folder / "plan.json", _read_json(folder / "plan.json", PLAN_FORMAT)
@@ -223,7 +220,6 @@ def _arrow_files(folder: Path) -> Sequence[Path]:
 def _check_set(
     folder: Path, manifest: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield the contents of a shard set, reading every row, and the samples that its examples were made from."""
     shards = open_shards(manifest)
     findings, grouping = check_shard_set(shards), shards.manifest.grouping
     parts = manifest.parent.relative_to(folder).parts

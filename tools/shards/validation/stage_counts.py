@@ -47,7 +47,7 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:
-    """Yield the documents that a stage read: those of the nearest earlier stage that wrote any."""
+    """Yield the documents of the nearest earlier stage that wrote any."""
     names = all_stages()
     earlier = [folder.parent / name / "documents" for name in reversed(names[: names.index(folder.name)])]
     for file in sorted(next(documents for documents in earlier if documents.is_dir()).glob("*.arrow")):

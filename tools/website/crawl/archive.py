@@ -156,7 +156,6 @@ class Archive:
         )
 
     def _write(self, record: ArcWarcRecord) -> tuple[int, int]:
-        """Append one record; return its offset and length in the file."""
         offset = self._file.seek(0, os.SEEK_END)
         try:
             self._writer.write_record(record)

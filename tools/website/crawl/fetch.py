@@ -135,7 +135,6 @@ def _send_request(
 
 
 def _read_body(response: http.client.HTTPResponse, limit: int) -> tuple[bytes, bool]:
-    """Return the body up to `limit` bytes, and whether there was more."""
     body = bytearray()
     while len(body) <= limit and (piece := response.read1(_PIECE)):
         body += piece

@@ -98,7 +98,6 @@ class Crawl:
         return self.tally
 
     def _process_answer(self, exchange: Exchange, redirects: int) -> None:
-        """Count an answer and queue what it leads to."""
         if exchange.status in REDIRECTS:
             self.tally.reasons["redirect"] += 1
             target = normalize_url(exchange.header("Location"), exchange.url)

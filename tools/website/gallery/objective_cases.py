@@ -100,5 +100,4 @@ def texts_for(objective: Objective) -> tuple[Text, ...]:
 
 
 def cases_of(name: str) -> tuple[Case, ...]:
-    """Return the cases of an objective."""
     return _CASES.get(name, (Case(),))

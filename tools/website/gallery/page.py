@@ -83,7 +83,6 @@ def _example_block(name: str, case: Case) -> str:
 
 
 def _feature_table(name: str) -> str:
-    """Return the default features, then those that other options of the examples add."""
     words = Words(EVERY_WORD)
     chosen = (build_objective({"name": name, **case.options}, words.vocabulary) for case in cases_of(name))
     shown = [_build_default(name), *chosen]
