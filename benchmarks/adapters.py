@@ -28,13 +28,10 @@ from clozeline.model.configuration.position import PositionConfig
 CASES: dict[str, dict[str, Any] | None] = {
     "full": None,
     "LoRA r 8, all linear": {"name": "lora", "targets": ["query", "key", "value", "out", "gate", "up", "down"]},
-    "LoRA r 8, q and v": {"name": "lora"},
-    "bottleneck 32": {"name": "bottleneck", "width": 32},
-    "prefix 10": {"name": "prefix", "length": 10},
-    "prompt 10": {"name": "prompt", "length": 10},
-    "BitFit": {"name": "bitfit"},
-    "frozen": {},
-}
+    "LoRA r 8, q and v": {"name": "lora"}, "bottleneck 32": {"name": "bottleneck", "width": 32},
+    "prefix 10": {"name": "prefix", "length": 10}, "prompt 10": {"name": "prompt", "length": 10},
+    "BitFit": {"name": "bitfit"}, "frozen": {},
+}  # fmt: skip
 """Adapter of each row of the table; None trains everything, {} only the head."""
 TARGET = 0.6
 """Largest share of the counted bytes of full fine-tuning that LoRA may take."""

@@ -87,13 +87,10 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
     fixed = {"uid": random.randint(0, 1 << 62, rows).astype(np.uint64), "variant": np.zeros(rows, np.uint16)}
     fixed |= {"part": (np.arange(rows) % 7).astype(np.uint8), "language": np.zeros(rows, np.uint8)}
     columns = {
-        "ids": ids,
-        "sentence_starts": starts.astype(np.uint16),
-        "document_starts": np.zeros((rows, 1), np.uint16),
-        "partner_ids": ids[::-1, : length - 1],
-        "target_ids": ids[::-1, : length // 2],
+        "ids": ids, "sentence_starts": starts.astype(np.uint16), "document_starts": np.zeros((rows, 1), np.uint16),
+        "partner_ids": ids[::-1, : length - 1], "target_ids": ids[::-1, : length // 2],
         "target_language": np.ones((rows, 1), np.uint8),
-    }
+    }  # fmt: skip
     return Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
 
 
@@ -148,7 +145,6 @@ def collator(name: str, form: str) -> float:
 
 
 def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
-    """Return 32 rows of 512 tokens; characters between the offsets of two tokens separate words."""
     ids = np.random.RandomState(1).randint(_FIRST, _SIZE, (32, 512))
     special = np.zeros_like(ids)
     special[:, [0, -1]] = 1
@@ -186,7 +182,6 @@ def _run(work: Any, output: Output) -> Mapping[str, Any]:
 
 
 def _write_tokens(folder: Path, documents: int) -> None:
-    """Write a token set of one shard with the token frequencies of text."""
     words, random = vocabulary(), np.random.RandomState(1)
     tokenizer = folder / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)

@@ -26,18 +26,12 @@ from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
 from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths, draw_packed_lengths, token_rows
 
 CASES: dict[str, type[Loader]] = {
-    MAIN: Ours,
-    ZSTD: OursZstd,
-    "numpy memmap, whole batch": loaders.Memmap,
-    "memmap + DataLoader": loaders.Indexed,
-    "datatrove, files in sequence": loaders.DatatroveFolder,
-    "litdata": loaders.LitData,
-    "datasets, map-style": loaders.DatasetsMap,
-    "datasets, streaming whole batches": loaders.DatasetsBatches,
-    "datasets, streaming + DataLoader": loaders.DatasetsStreaming,
-    "webdataset, per-sample tar": loaders.WebDataset,
+    MAIN: Ours, ZSTD: OursZstd, "numpy memmap, whole batch": loaders.Memmap, "memmap + DataLoader": loaders.Indexed,
+    "datatrove, files in sequence": loaders.DatatroveFolder, "litdata": loaders.LitData,
+    "datasets, map-style": loaders.DatasetsMap, "datasets, streaming whole batches": loaders.DatasetsBatches,
+    "datasets, streaming + DataLoader": loaders.DatasetsStreaming, "webdataset, per-sample tar": loaders.WebDataset,
     "mosaicml-streaming": loaders.Mosaic,
-}
+}  # fmt: skip
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
     "CPU us/sample, best window (mean)": lambda figures: f"{figures['least_cpu']:.2f} ({figures['cpu']:.2f})",

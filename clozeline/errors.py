@@ -45,7 +45,6 @@ def message_text(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Shorten text to `limit` characters: its start and its end."""
     if len(text) <= limit:
         return text
     end = limit // 4

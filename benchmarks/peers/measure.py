@@ -77,7 +77,7 @@ def _read_epoch(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Ep
 
 
 def _measure_throughput(loader: Loader) -> dict[str, float]:
-    """Measure CPU microseconds per sample and samples per second over complete epochs: mean and best window."""
+    """Measure CPU microseconds per sample and samples per second: mean and best window."""
     batches, window = chain.from_iterable(repeat(loader)), OUR_WINDOW if isinstance(loader, Ours) else WINDOW
     cpu: list[float] = []
     wall: list[float] = []
@@ -95,7 +95,7 @@ def _measure_throughput(loader: Loader) -> dict[str, float]:
 
 
 def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
-    """Resume a new object from each state and measure its first batch; at 50 %, read the rest of the epoch."""
+    """Resume from each state and measure the first batch; at 50 %, read the rest of the epoch."""
     figures: dict[str, float] = {"identical": 1.0}
     for percent, (done, text) in epoch.states.items():
         start = time.perf_counter()

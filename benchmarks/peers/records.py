@@ -95,14 +95,11 @@ class _Records:
 
 
 WRITERS: dict[str, Callable[[Path, Path], None]] = {
-    "flat binary with index": write_flat_binary,
-    "MDS": write_mds,
-    "MDS, zstd": partial(write_mds, compression="zstd"),
-    "litdata": write_litdata,
-    "litdata, zstd": partial(write_litdata, compression="zstd"),
-    "datasets, Arrow": write_datasets,
+    "flat binary with index": write_flat_binary, "MDS": write_mds,
+    "MDS, zstd": partial(write_mds, compression="zstd"), "litdata": write_litdata,
+    "litdata, zstd": partial(write_litdata, compression="zstd"), "datasets, Arrow": write_datasets,
     "per-sample tar": write_tar,
-}
+}  # fmt: skip
 
 
 def write_all(name: str, sources: list[Path], folder: Path) -> list[int]:

@@ -34,7 +34,6 @@ T = TypeVar("T")
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 """Pydantic configuration of every options class: unknown keys are errors, docstrings are descriptions."""
 
-
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""

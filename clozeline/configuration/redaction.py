@@ -81,7 +81,7 @@ def _mask(match: re.Match[str], key: str, value: str, kept: str) -> str:
 
 
 def _leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the values that are no mapping or list, each with the keys and indices that lead to it."""
+    """Yield the values that are no mapping or list, each with its keys and indices."""
     if not isinstance(plain, (Mapping, list, tuple)):
         yield keys, plain
         return

@@ -27,7 +27,6 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
 
 
 def _meaning(kind: Any, field_name: str) -> str:
-    """Return the docstring of a field in one line; an inherited field has it in the class that declares it."""
     declared = [
         parent.__pydantic_fields__.get(field_name) for parent in kind.__mro__ if "__pydantic_fields__" in vars(parent)
     ]
@@ -80,7 +79,6 @@ def fields_of(kind: Any) -> Mapping[str, Any]:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """Return the types that a value may have: those of a union, without annotations."""
     if get_origin(kind) is Annotated:
         inner = next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), get_args(kind)[0])
         return _alternatives(inner)

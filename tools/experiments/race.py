@@ -39,7 +39,7 @@ _DIGEST_DIGITS: Final = 8
 
 
 def _make_sets(race: race_rules.Race, folder: Path, output: Path) -> dict[str, str]:
-    """Make the sets and the halves of the held-out one, if needed; return the sets that differ from the records'."""
+    """Make the sets and the held-out halves, if needed; return the sets that differ from the records'."""
     pages = output / "pages"
     if not pages.exists():
         unfinished = pages.with_name("pages.partial")
@@ -61,14 +61,11 @@ def _trainings(
     for seed in range(options.seeds or race.seeds):
         run = output / "runs" / f"{name}-{digest}-{seed}"
         trainings[run] = Training(
-            run.with_suffix(".yaml"),
-            {run.with_suffix(".json"): partial(publish_json, data={"done": True})},
+            run.with_suffix(".yaml"), {run.with_suffix(".json"): partial(publish_json, data={"done": True})},
             keys=race_rules.training_of(race, entry, name, output / "sets", run, seed, options.half, target),
-            ranks=entry.ranks,
-            accelerator="cpu",
-            variables={"OMP_NUM_THREADS": str(entry.threads)},
+            ranks=entry.ranks, accelerator="cpu", variables={"OMP_NUM_THREADS": str(entry.threads)},
             is_complete=lambda done: read_json(done) is not None,
-        )
+        )  # fmt: skip
     return trainings
 
 
@@ -87,7 +84,6 @@ def _curve(run: Path, name: str) -> RecordedRun:
 
 
 def _panels(target: float, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> Panels:
-    """Return the chart's held-out losses over seconds, and the seconds of every seed."""
     curves = {run.name: points(run, "seconds", "heldout", race_rules.HELDOUT, "loss") for run in first}
     unigram = float(last_heldout(first[0].records)[race_rules.HELDOUT]["unigram_entropy"])
     seconds = {name: [result.seconds for result in of_seeds if result.reached] for name, of_seeds in results.items()}

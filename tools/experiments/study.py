@@ -72,7 +72,7 @@ def _losses_of(seed_figures: Sequence[Mapping[str, Any]], measure: str) -> list[
 
 
 def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield the losses of each variant, then the claims with their verdicts, which account for seeds and rows."""
+    """Yield the losses of each variant, then the claims with their verdicts."""
     measures = _measures(runs)
     seeds = len(next(iter(runs.values())))
     seeds_text = "one seed" if seeds == 1 else f"{seeds} seeds"
@@ -95,7 +95,6 @@ def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) 
 
 
 def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
-    """Yield a row of the chart for each measure: losses during and at the end of training."""
     for measure in _measures(runs):
         last = {name: losses for name, seed_figures in runs.items() if (losses := _losses_of(seed_figures, measure))}
         curves = {

@@ -92,7 +92,7 @@ def _read_rows(
 
 
 def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
-    """Return a function that gives a stored row as the stream delivers it in an epoch, and the reason for a filler."""
+    """Return a function that gives a row as the stream delivers it in an epoch, or why it is a filler."""
     corruption = feed.reading.inputs[source].corruption
     if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")
@@ -123,7 +123,6 @@ def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _decode_texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
-    """Yield the decoded columns, labels one by one; ids without a tokenizer."""
     for name in _TEXTS:
         if name in row.columns:
             ids = row.columns[name][:limit].tolist()

@@ -64,7 +64,7 @@ def _write_rows(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) ->
 
 
 def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return header, content and padding of a member; no time or owner, so the bytes depend only on the rows."""
+    """Return header, content and padding of a member, which depend only on the rows."""
     plain, others = _tar_header(len(key), suffix, len(content))
     name = key.encode()
     header = b"%b%b%06o\0%b" % (name, plain[len(key) : _CHECKSUM.start], others + sum(name), plain[_CHECKSUM.stop :])
@@ -82,7 +82,6 @@ def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
 
 @lru_cache(maxsize=1 << 16)
 def _npy_header(dtype: str, length: int) -> bytes:
-    """Return the header of a one-dimensional NPY file."""
     memory = io.BytesIO()
     np.lib.format.write_array_header_1_0(memory, {"descr": dtype, "fortran_order": False, "shape": (length,)})
     return memory.getvalue()

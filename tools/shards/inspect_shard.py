@@ -51,7 +51,6 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
-    """Return the set, the first row that `path` refers to, and the number of rows."""
     if path.suffix not in (".arrow", ".tar"):
         shards = open_shards(path)
         return shards, 0, len(shards)

@@ -89,7 +89,6 @@ def _require_compatible(sets: Sequence[ShardSet]) -> None:
 
 
 def _refuse_overlap(sets: Sequence[ShardSet]) -> None:
-    """Refuse sets that share rows, as far as their manifests show."""
     digests: dict[str, Path] = {}
     shas: dict[str, Path] = {}
     for shards in sets:
@@ -105,7 +104,7 @@ def _refuse_overlap(sets: Sequence[ShardSet]) -> None:
 
 
 def _shard_info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
-    """Return the record of a shard under its new name; the first shard gets all tokens, which only sets record."""
+    """Return the record of a shard under its new name; the first one gets all tokens, which only sets record."""
     facts, index, manifest = shards.manifest.shards[shard], shards.index, shards.manifest
     blocks = tuple(
         Block(int(index.offset[at]), int(index.length[at]), int(index.rows[at]), index.xxh3[at].tobytes())
@@ -133,7 +132,7 @@ def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> Non
 
 
 def _sum_tables(manifests: Sequence[Manifest]) -> dict[str, Any]:
-    """Return the summed tables; a table that one of the sets lacks is dropped, because its sum would be wrong."""
+    """Return the summed tables; one that a set lacks is dropped, because its sum would be wrong."""
     totals: dict[str, Any] = {"skipped": {}}
     for manifest in manifests:
         add_counts(totals, {"skipped": manifest.totals.skipped})

@@ -26,7 +26,6 @@ _MAGIC: Final = 8
 _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
 
-
 Container: TypeAlias = Literal["arrow", "tar"]
 Codec: TypeAlias = Literal["none", "zstd"]
 
@@ -87,7 +86,6 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
 
 
 def _schema_metadata(source: ShardSet) -> dict[str, str]:
-    """Return the schema metadata of the first shard that has a block."""
     if not len(source.index):
         return {}
     # the schema lies between the file's magic bytes and its first block

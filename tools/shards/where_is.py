@@ -22,7 +22,6 @@ from clozeline.tools.shards.provenance.row_search import StoredRow, find_documen
 _SAMPLE_DIGITS: Final = 16
 _DOCUMENT_DIGITS: Final = 32
 
-
 FoundRow: TypeAlias = tuple[int, StoredRow]
 """Source of a set of the feed, and a row of the set."""
 

@@ -95,7 +95,6 @@ def render(path: str) -> str | None:
 
 
 def _render_module(name: str) -> str | None:
-    """Return pydoc's page, or None for a module of another system; output of the import is dropped."""
     silence = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
         warnings.simplefilter("ignore")

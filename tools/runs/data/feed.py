@@ -28,10 +28,8 @@ STATES: Final[dict[State, str]] = {
 }  # fmt: skip
 """Descriptions of a position relative to a run."""
 
-
 _ORDER_KEYS: Final = ("seed", "global_batch", "lanes")
 """Keys of `data` that determine the order, and the arguments that replace them without a run."""
-
 
 VARIANTS: Final = 1 << 16
 """Variants of a sample that the stream corrupts."""

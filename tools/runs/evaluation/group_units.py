@@ -73,10 +73,8 @@ def subset_units(answers: NDArray[Any], predicted: NDArray[Any], subsets: NDArra
 
 
 GROUPED: Final[dict[str, Grouped]] = {
-    "exact_match": question_units,
-    "gender_parity": parity_units,
-    "mean_spearman": subset_units,
-}
+    "exact_match": question_units, "gender_parity": parity_units, "mean_spearman": subset_units,
+}  # fmt: skip
 """Functions that compute all metrics of a task, by the metric that identifies it."""
 
 

@@ -67,13 +67,10 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
         right += sum(generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs)
     words = Counter(text.split()[-1] for text in passages)
     return {
-        "n": len(chosen),
-        "skipped": len(rows) - len(chosen),
-        "truncated": sum(row.cut for row in chosen),
-        "accuracy": right / max(1, len(chosen)),
-        "perplexity": math.exp(-total / max(1, len(chosen))),
+        "n": len(chosen), "skipped": len(rows) - len(chosen), "truncated": sum(row.cut for row in chosen),
+        "accuracy": right / max(1, len(chosen)), "perplexity": math.exp(-total / max(1, len(chosen))),
         "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},
-    }
+    }  # fmt: skip
 
 
 def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:

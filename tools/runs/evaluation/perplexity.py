@@ -16,7 +16,6 @@ from clozeline.tools.runs.inference.trained_model import TrainedModel
 _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""
 
-
 _Document: TypeAlias = tuple[list[int], int | None]
 """Token ids, the first one only as context, and the UTF-8 bytes of the others."""
 

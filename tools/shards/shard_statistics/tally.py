@@ -87,7 +87,6 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
 
 
 def _count_label_kinds(rows: Rows, mask: int) -> Counts:
-    """Count the labels that the input masks, keeps, and replaces by another token."""
     columns = rows.columns
     if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
         return np.zeros(3, np.int64)

@@ -113,7 +113,7 @@ def shares(available: Mapping[str, int], budget: int, alpha: float) -> dict[str,
 
 
 def _recount_heldout(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Recounted:
-    """Yield the held-out part of a token set, and the other tokens, which `token_counts.arrow` counts by id."""
+    """Yield the held-out part of a token set, and the other tokens."""
     shards = open_shards(folder / "manifest.json")
     documents = heldout_tokens = held_others = train_tokens = 0
     for number in range(len(shards.index)):

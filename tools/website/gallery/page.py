@@ -97,7 +97,7 @@ def _feature_table(name: str) -> str:
 
 
 def _configuration_block(name: str) -> str:
-    """Return a `corrupt` entry of a recipe with every option, its default and its meaning."""
+    """Return a `corrupt` entry of a recipe with all options and their meanings."""
     kind = registry.find(_PACKAGE, name)
     defaults = kind.Options()
     short, long = [(f"- name: {name}", "")], []
