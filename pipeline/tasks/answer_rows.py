@@ -35,8 +35,7 @@ class AnswerRows(TaskRows[Question]):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        segments = (SEGMENT_STARTS,) if frame.segments else ()
-        return (INPUT_IDS, *segments, _SPAN, _POSITIONS, _OWNED, _OFFSETS, RECORD)
+        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, _SPAN, _POSITIONS, _OWNED, _OFFSETS, RECORD)
 
     def texts(self, item: Question) -> Sequence[str]:
         return (item.question, item.context)

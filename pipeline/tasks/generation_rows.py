@@ -60,7 +60,12 @@ class TargetRows(GenerationRows):
         parts = part_ids(item.parts, encodings, vocabulary)
         rows = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
-            source, target = (self._without_tail(parts[side]) for side in (slice(begin), slice(begin, end)))
+            # the final special tokens of both sides that the frame will add
+            tail = frame.ids(frame.tail, vocabulary)
+            sides = (np.concatenate(parts[side]) for side in (slice(begin), slice(begin, end)))
+            source, target = (
+                ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids for ids in sides
+            )
             if not len(source) or not len(target):
                 return "no_tokens"
             source_row, target_row = (frame.row([ids], vocabulary, length) for ids in (source, target))
@@ -70,12 +75,6 @@ class TargetRows(GenerationRows):
             notes = {"targets_cut": 1} if target_row.cut else {}
             rows.append(BuiltExample(columns, number, source_row.cut + target_row.cut, notes=notes))
         return rows
-
-    def _without_tail(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Join the ids of some parts, without the final special tokens that the frame will add."""
-        ids = np.concatenate(parts)
-        tail = self.form.frame.ids(self.form.frame.tail, self.tokenizer.vocabulary)
-        return ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids
 
 
 class TurnRows(GenerationRows):

@@ -18,12 +18,6 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
     Rows of one document stay together. In files without document names, rows that share a text do, transitively:
     sentences recur in many tasks and would leak from train to test. Each group is assigned by a hash, so the shares are
     approximate, and adding a row moves only the rows that it joins. Rejected rows stay in `own`.
-
-    Args:
-        items: all rows of the file.
-        shares: share of the rows by split; they sum to less than 1.
-        own: split of the rest.
-        seed: the recipe's seed.
     """
     parents: dict[str, str] = {}
     keys: list[list[str]] = []

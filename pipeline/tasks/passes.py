@@ -86,7 +86,7 @@ class TaskSets(Pass[TaskCounts]):
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Read, encode and write one split; a file without labels is counted and writes no set."""
         source = self.sources[unit]
-        reader = self.open_reader()
+        reader = open_reader(self.reader, self.similarity, self.limits)
         file = reader.open(source.path)
         form = Form(FRAMES[self.frame], self.max_length, self.stride)
         row_type = ROW_TYPES[reader.facts.head, form.frame.architecture]
@@ -140,10 +140,6 @@ class TaskSets(Pass[TaskCounts]):
             else:
                 add_counts(counts, {"rows_elsewhere": 1})
 
-    def open_reader(self) -> TaskReader:
-        """Return the reader of the task."""
-        return open_reader(self.reader, self.similarity, self.limits)
-
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer published by an earlier stage, after checking its files."""
         check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
@@ -178,8 +174,8 @@ class TaskManifests(Pass[TaskCounts]):
         return {}
 
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
-        work, reader, vocabulary = self.sets, self.sets.open_reader(), tokenizer.vocabulary
-        facts, frame = reader.facts, FRAMES[work.frame]
+        work, vocabulary = self.sets, tokenizer.vocabulary
+        facts, frame = open_reader(work.reader, work.similarity, work.limits).facts, FRAMES[work.frame]
         writer = set_writer(facts, source.split, Form(frame, work.max_length, work.stride), vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,

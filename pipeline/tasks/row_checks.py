@@ -25,9 +25,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
     - `contradicting`: have a text that the split also holds with another label.
     - `repeated_id`: questions with the id of an earlier one.
 
-    Args:
-        items: rows of the split.
-        training: `keys_of` the training rows; None if the split is one of them.
+    `training` are `keys_of` the training rows; None if the split is one of them.
     """
     rows = [item for item in items if not isinstance(item, Rejected)]
     if not rows:

@@ -29,8 +29,7 @@ _BATCH: Final = 1024
 
 def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:
     """Encode the column `record`."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return np.frombuffer(text.encode(), np.uint8)
+    return np.frombuffer(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(), np.uint8)
 
 
 def record_of(rows: Rows, row: int) -> dict[str, Any]:

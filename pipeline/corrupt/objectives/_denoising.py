@@ -135,12 +135,9 @@ class DenoisingPair(Objective):
 
     @abstractmethod
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
-        """Undo the noise of one row: return the original, with `LOST` where the noise removed a token.
+        """Return the original of one row, of `length` tokens, with `LOST` where the noise removed a token.
 
-        Args:
-            content: corrupted tokens without special tokens; `LOST` where unknown.
-            noise: the row's noise features.
-            length: number of tokens of the original.
+        `content` are the corrupted tokens without special tokens, `LOST` where unknown.
         """
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:

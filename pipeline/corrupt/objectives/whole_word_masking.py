@@ -35,8 +35,7 @@ class WholeWordMasking(MaskedRow):
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
-        taken = take_words(keys, words, budget(words.tokens))
-        return positions_of_words(words, taken, ids)
+        return positions_of_words(words, take_words(keys, words, budget(words.tokens)), ids)
 
     def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
         """Return the first token of each word: at a word start, or after a gap."""

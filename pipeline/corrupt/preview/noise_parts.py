@@ -17,23 +17,20 @@ _NOISE: Final = ("sentence_order", "token_order", "rotation", "kept_positions", 
 
 @dataclass
 class Trace:
-    """Positions in the original of the input's content tokens.
-
-    Args:
-        origin: position in the original of each input token; -1 - i for the token that replaces span i.
-        spans: positions in the original of each removed span, in the order of the input.
-        order: original numbers of the sentences in the order of the input; empty where they were not reordered.
-        sentence: number of the original sentence of each original token; empty where unknown.
-        rotation: original tokens that were moved from the front to the end.
-        shuffled: positions in the original of the tokens that a shuffle moved.
-    """
+    """Positions in the original of the input's content tokens."""
 
     origin: Int64
+    """position in the original of each input token; -1 - i for the token that replaces span i"""
     spans: list[Int64] = field(default_factory=list)
+    """positions in the original of each removed span, in the order of the input"""
     order: list[int] = field(default_factory=list)
+    """original numbers of the sentences in the order of the input; empty where they were not reordered"""
     sentence: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    """number of the original sentence of each original token; empty where unknown"""
     rotation: int = 0
+    """original tokens that were moved from the front to the end"""
     shuffled: frozenset[int] = frozenset()
+    """positions in the original of the tokens that a shuffle moved"""
 
 
 def has_noise(columns: Mapping[str, NDArray[Any]]) -> bool:

@@ -85,10 +85,7 @@ class MinimumRow:
     def filter(self, lengths: Int64, content: Int64, sentences: Int64) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows an objective can use, and the content tokens of the others by reason.
 
-        Args:
-            lengths: tokens of each row.
-            content: the same without separators.
-            sentences: sentence starts of each row.
+        `lengths` are the tokens of each row, `content` those without separators, `sentences` its sentence starts.
         """
         short = lengths < self.tokens
         alone = ~short & (sentences < self.sentences)

@@ -121,8 +121,7 @@ class Parallel(Grouping):
         drawn = below(random_bits(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
         share = np.array([share for _, _, share in self.options.sources])[task]
         lengths = np.array([length for _, length, _ in self.options.sources])[task]
-        reasons = {"other_source": task < 0, "beyond_share": drawn >= share}
-        return np.maximum(task, 0).astype(np.uint8), lengths, reasons
+        return np.maximum(task, 0).astype(np.uint8), lengths, {"other_source": task < 0, "beyond_share": drawn >= share}
 
     def _cut(self, side: Ragged, chosen: NDArray[np.intp], sizes: Int64) -> Ragged:
         values = segments(side.values, side.offsets[:-1][chosen], sizes[chosen])

@@ -35,8 +35,7 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
             return _of_folder(folder)
     if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
         manifest_path = _first_set(path / "config.yaml")
-        manifest = Manifest.load(manifest_path)
-        return _of_folder(find_tokenizer(manifest_path, manifest.tokenizer.fingerprint))
+        return _of_folder(find_tokenizer(manifest_path, Manifest.load(manifest_path).tokenizer.fingerprint))
     return None
 
 

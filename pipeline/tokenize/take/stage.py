@@ -82,8 +82,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def _cache_key(self) -> tuple[str, str, int]:
         """Return what determines the vocabulary, as a hashable cache key."""
-        paths = self._source().files
-        newest = max(path.stat().st_mtime_ns for path in paths)
+        newest = max(path.stat().st_mtime_ns for path in self._source().files)
         return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:

@@ -71,14 +71,9 @@ def learn_merges(
 ) -> list[Pair]:
     """Return at most `limit` merges in the order in which they are learned.
 
-    Args:
-        words: counts of words, in order of first appearance.
-        symbols: splits a word into its initial symbols.
-        limit: maximum number of merges.
-        join: merges two symbols.
-        lengths: characters of a symbol.
-        banned: symbols that no merge may create.
-        min_frequency: minimum count of a pair.
+    `words` counts the words, in order of first appearance; `symbols` splits one into its initial symbols, `join` merges
+    two, `lengths` counts the characters of one, and no merge creates one of `banned`. A pair occurs `min_frequency`
+    times at least.
 
     Example: low x4, lowest x2, newer x6, wider x3, new x2, each with `_` at its end, give er, er_, ne, new, lo, low,
         newer_, low_.

@@ -77,14 +77,9 @@ class Published:
             )
 
     def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:
-        """Return the vocabulary of a model.
+        """Return the vocabulary of a model; ConfigurationError if a role names a missing piece.
 
-        Args:
-            table: the pieces of all ids, including `behind`.
-            decisive: everything in the model file that determines the ids of a text.
-
-        Raises:
-            ConfigurationError: a role names a missing piece.
+        The table includes `behind`; `decisive` is everything in the model file that determines the ids of a text.
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}

@@ -28,12 +28,8 @@ def rank_encoder(library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: 
     """Return the encoder of `tiktoken` for a `tokenizer.json`; None if the ids of some text could differ.
 
     `tiktoken` merges the neighbors whose concatenation has the lowest id, while a merge names both neighbors. The ids
-    are equal if each merge makes a new piece, the ids of these pieces ascend, and each piece encodes to itself.
-
-    Args:
-        library: the model in `tokenizers`, for runs of spaces too long for the pattern of `tiktoken`.
-        facts: content of the file.
-        bare: pieces that never occur in text.
+    are equal if each merge makes a new piece, the ids of these pieces ascend, and each piece encodes to itself. The
+    library encodes runs of spaces that are too long for the pattern of `tiktoken`. `bare` pieces never occur in text.
 
     Example: "the mask" gives `the` `Ġmask` with the files of GPT-2 in either library.
     """

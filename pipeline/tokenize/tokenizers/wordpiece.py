@@ -62,8 +62,7 @@ class WordPiece(TableTokenizer):
         bare = facts.bare()
         names = [*names, *facts.behind]
         self._table = PieceTable([None if name in bare else _text_of(name).encode() for name in names], names)
-        decisive = {"name": "wordpiece", "pieces": names}
-        self.vocabulary = facts.vocabulary(self._table, decisive)
+        self.vocabulary = facts.vocabulary(self._table, {"name": "wordpiece", "pieces": names})
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
         self._unknown = self.vocabulary.id_of("unk", "WordPiece")
         self._longest = max(map(len, self._ids), default=0)

@@ -43,11 +43,7 @@ class TrainingText:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts by uid, both sides of a pair; a single file, about 64 MiB, is in memory at a time.
-
-        Raises:
-            IntegrityError: their size differs from what was written; raised after the last text.
-        """
+        """Yield the texts by uid, both sides of a pair; a single file, about 64 MiB, is in memory at a time."""
         read = 0
         for path in self.files:
             for _, text in sorted(_read(path)):
@@ -83,15 +79,8 @@ def choose_sample(
 ) -> TrainingText:
     """Sample about `budget` bytes of training documents and write their texts to `folder`.
 
-    A hash of a document's uid determines its copies, so the sample depends only on the set of documents.
-
-    Args:
-        parts: files of documents.
-        budget: bytes of UTF-8 text; the sample is within a few percent of it for many documents.
-        heldout: share of documents held out.
-        seed: the recipe's seed.
-        folder: output folder; the caller removes it.
-        alpha: exponent of `mean_copies`.
+    A hash of a document's uid determines its copies (`mean_copies`), so the sample depends only on the set of
+    documents. It is within a few percent of the budget for many documents. The caller removes the folder.
     """
     available: Counter[str] = Counter()
     for batch in (batch for part in parts for batch in read_batches(part, _COLUMNS)):
