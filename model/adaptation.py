@@ -14,13 +14,7 @@ from clozeline.registry import Chosen, choose
 
 
 def add_adapter(model: Model, name: str, entry: Chosen | Mapping[str, Any] | str, *, seed: int = 0) -> Adapter:
-    """Add an adapter to a model, initialized by the seed; it is not yet active.
-
-    Args:
-        model: whose parameters stay as they are.
-        name: of this adapter in the model, such as that of a task.
-        entry: `lora`, or `{"name": "lora", "rank": 4}`.
-        seed: of the initial values.
+    """Add an adapter to a model, initialized by the seed; it is not yet active. `entry` is a name, or name and options.
 
     Raises:
         ConfigurationError: the name is taken or holds a dot, or the model cannot have such an adapter.
@@ -63,7 +57,7 @@ def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
 
 def adapter_weights(model: Model, name: str) -> dict[str, Tensor]:
     """Return the parameters of an adapter by name."""
-    return {key: parameter.detach() for key, parameter in _adapter(model, name).named_parameters()}
+    return {key: parameter.detach() for key, parameter in model.find_adapter(name).named_parameters()}
 
 
 def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None:
@@ -72,7 +66,7 @@ def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None
     Raises:
         WeightsError: names or shapes differ.
     """
-    ours = dict(_adapter(model, name).named_parameters())
+    ours = dict(model.find_adapter(name).named_parameters())
     shapes = {key: list(parameter.shape) for key, parameter in ours.items()}
     theirs = {key: list(tensor.shape) for key, tensor in weights.items()}
     if differing := sorted(key for key in {*shapes, *theirs} if shapes.get(key) != theirs.get(key)):
@@ -95,16 +89,10 @@ def merge_adapter(model: Model, name: str) -> dict[str, Tensor]:
         ConfigurationError: no weight can hold what the adapter computes.
     """
     with torch.no_grad():
-        merged = _adapter(model, name).merge(model.family)
+        merged = model.find_adapter(name).merge(model.family)
         before = {key: model.family.get_parameter(key).detach().clone() for key in merged}
         for key, tensor in merged.items():
             model.family.get_parameter(key).copy_(tensor)
     if model.adapter_in_use == name:
         model.use_adapter(None)
     return before
-
-
-def _adapter(model: Model, name: str) -> Adapter:
-    if name not in model.adapters:
-        raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(model.adapters) or 'none'}")
-    return model.adapters[name]

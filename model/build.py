@@ -68,26 +68,26 @@ class Model(nn.Module):
         self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     def use_adapter(self, name: str | None) -> None:
-        """Activate an adapter instead of the previous one; None: compute without adapters.
-
-        Raises:
-            ConfigurationError: there is none of this name.
-        """
-        if name is not None and name not in self.adapters:
-            raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}")
+        """Activate an adapter instead of the previous one; None: compute without adapters."""
+        adapter = None if name is None else self.find_adapter(name)
         if self.adapter_in_use is not None:
             self.adapters[self.adapter_in_use].detach()
         self.adapter_in_use = name
-        if name is not None:
-            self.adapters[name].attach(self.family)
+        if adapter is not None:
+            adapter.attach(self.family)
+
+    def find_adapter(self, name: str) -> Adapter:
+        """Return an adapter; raise a ConfigurationError if there is none of this name."""
+        if name not in self.adapters:
+            raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}")
+        return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Return the loss of each head.
 
         Raises:
             BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
-                padded
-                on a side that a head does not read, or a head cannot weight the labels.
+                padded on a side that a head does not read, or a head cannot weight the labels.
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
@@ -106,8 +106,7 @@ class Model(nn.Module):
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] for rows."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
-        views = self._views(tensors)
-        return {name: head.scores(*views[name]) for name, head in self.heads.items()}
+        return {name: self.heads[name].scores(*view) for name, view in self._views(tensors).items()}
 
     def _views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
         """Return what each head reads: the last layer, or its mix of all."""
@@ -190,12 +189,11 @@ def build_model(
         special_ids: name to id of the special tokens.
         token_bytes: UTF-8 of each token, for a family that reads characters.
         seed: of the initial weights; default: that of torch's generator.
-        placement: of the parameters over ranks; default: complete on each.
+        placement: of the parameters over ranks.
 
     Raises:
         ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token bytes that are
-            missing
-            or do not match the vocabulary.
+            missing or do not match the vocabulary.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
     if outside or vocab_size < 1:

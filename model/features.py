@@ -46,14 +46,9 @@ def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, to
 
 
 def check_layer(model: Model, layer: str) -> None:
-    """Refuse a layer that a model does not have.
+    """Refuse a model that does not read rows as they are, and a layer that it does not have.
 
-    Args:
-        model: the model.
-        layer: one of `LAYERS`, or a layer index: 0 the embeddings, 1 the first layer; -1 the last.
-
-    Raises:
-        ConfigurationError: there is no such layer, or the model does not read rows as they are.
+    A layer is one of `LAYERS`, or an index: 0 the embeddings, 1 the first layer; -1 the last.
     """
     family, count = model.family, model.config.layers
     if model.training:
@@ -62,18 +57,15 @@ def check_layer(model: Model, layer: str) -> None:
         raise ConfigurationError(f"features need a model of entire rows, got the family {model.config.family}")
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):
-            raise ConfigurationError(
-                f"layer=scalar_mix: no head of this model has learned a mix; it has {', '.join(model.heads)}"
-            )
+            raise ConfigurationError(f"layer=scalar_mix: no head has learned a mix; there are {', '.join(model.heads)}")
     elif layer.startswith("last4"):
         if count < _FOUR:
             raise ConfigurationError(f"layer={layer}: expected a model of 4 layers or more, got {count}")
     elif layer not in LAYERS:
         number = int(layer) if layer.removeprefix("-").isdecimal() else None
         if number is None or not -count - 1 <= number <= count:
-            raise ConfigurationError(
-                f"layer={layer}: expected {', '.join(LAYERS)}, or a number from {-count - 1} to {count}"
-            )
+            expected = f"expected {', '.join(LAYERS)}, or a number from {-count - 1} to {count}"
+            raise ConfigurationError(f"layer={layer}: {expected}")
 
 
 def _vectors(model: Model, tensors: dict[str, Tensor], layer: str) -> Tensor:
@@ -82,8 +74,7 @@ def _vectors(model: Model, tensors: dict[str, Tensor], layer: str) -> Tensor:
         return model.family.tokens(tensors["input_ids"])
     states = model.family.layer_states(tensors)
     if layer == "scalar_mix":
-        mix = next(head.mix for head in model.heads.values() if head.mix is not None)
-        return mix(states)
+        return next(head.mix for head in model.heads.values() if head.mix is not None)(states)
     if layer == "last4_concat":
         return torch.cat(states[-_FOUR:], dim=-1)
     if layer == "last4_sum":

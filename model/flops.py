@@ -20,11 +20,7 @@ def matrix_flops(*modules: nn.Module) -> float:
 def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:
     """Return the FLOPs of one row's forward pass through a stack and the projection into its width.
 
-    Args:
-        config: the stack's.
-        tokens: tokens of the row.
-        causal: a token sees half of the row on average.
-        source: tokens of the encoder's row, read by cross-attention; 0 = there is none.
+    In a causal stack a token sees half of the row on average. `source` is that of `layer_flops`.
     """
     near = tokens if config.local is None else 2 * config.local.window + 1
     visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
@@ -52,8 +48,7 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
     projections = 2 * config.dim * (2 * wide + 2 * narrow)
     feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn_dim
     per_row = tokens * (projections + feed_forward + 4 * wide * visible)
-    cross = 4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0
-    return per_row + cross
+    return per_row + (4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0)
 
 
 def _deberta_flops(config: ModelConfig, tokens: int) -> float:

@@ -24,13 +24,7 @@ def initialize_parameters(
 
     Neither the order of construction, nor other parts of the model, nor the distribution over ranks matters. Values are
     drawn in fp32 on the host, whatever the type of the parameters. A tied weight is drawn once, under its first name.
-
-    Args:
-        model: the module.
-        config: standard deviations and cutoff.
-        seed: of the random values.
-        placement: of the parameters over ranks.
-        prefix: of the names, for a module that is a part of a model.
+    A module that is a part of a model has a `prefix` of its names.
     """
     draw = initial_distributions(model, config)
     with torch.no_grad():
@@ -78,24 +72,17 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return the deviations other than `init.std`: of embedding tables, and of projections into the residual stream."""
-    deviations = _residual_deviations(model, config)
-    if config.init.embedding_std is not None:
-        tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-        deviations |= {id(weight): config.init.embedding_std for weight in tables}
+    deviations: dict[int, float] = {}
+    # GPT-2's projections into the residual stream; the transform of a head counts as one of them (ModernBERT)
+    parts = {Attention: "out", FeedForward: "down", VocabularyHead: "transform"} if config.init.scale_residual else {}
+    for module in model.modules():
+        projections = [getattr(module, name) for kind, name in parts.items() if isinstance(module, kind)]
+        for linear in projections:
+            if isinstance(linear, nn.Linear):
+                deviations[id(linear.weight)] = config.init.std / (2 * config.layers) ** 0.5
+        if isinstance(module, nn.Embedding) and config.init.embedding_std is not None:
+            deviations[id(module.weight)] = config.init.embedding_std
     return deviations
-
-
-def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return GPT-2's deviations of projections into the residual stream: std / sqrt(2 x layers)."""
-    if not config.init.scale_residual:
-        return {}
-    deviation = config.init.std / (2 * config.layers) ** 0.5
-    # the transform of a head counts as one of them (ModernBERT)
-    parts = {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
-    projections = [
-        getattr(module, name) for module in model.modules() for kind, name in parts.items() if isinstance(module, kind)
-    ]
-    return {id(linear.weight): deviation for linear in projections if isinstance(linear, nn.Linear)}
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
@@ -103,12 +90,9 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):
-            weights += [
-                (module.query.weight, (module.query.in_features * module.head_dim) ** -0.5),
-                (module.key.weight, module.key.in_features**-0.5),
-                (module.value.weight, module.value.in_features**-0.5),
-                (module.out.weight, module.out.in_features**-0.5),
-            ]
+            weights.append((module.query.weight, (module.query.in_features * module.head_dim) ** -0.5))
+            others = (module.key, module.value, module.out)
+            weights += [(linear.weight, linear.in_features**-0.5) for linear in others]
         elif isinstance(module, T5Bias):
             weights.append((module.table.weight, config.dim**-0.5))
     # everything else: by its fan-in, unless attention has set it above

@@ -72,12 +72,14 @@ def _has_loss(tensors: Mapping[str, Tensor]) -> Tensor:
     return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (tensors["label_ids"] != IGNORED)
 
 
+def row_labels(tensors: Mapping[str, Tensor], name: str = "label") -> Tensor:
+    """Return the labels of rows, [B] or [B, classes], `IGNORED` in rows of weight 0."""
+    labels = tensors[name]
+    return labels.masked_fill((tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED)
+
+
 def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
     """Weight labels so that every labeled row adds the mean over its labels and counts once.
-
-    Args:
-        tensors: a batch whose labels have no weights yet.
-        head: name of the head, for the error.
 
     Raises:
         BatchError: the objective of some rows has declared weights, whose unit is the label.
@@ -162,19 +164,13 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
     """
     if weights is None:
         return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
-    losses = F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED)
-    return (losses * weights).sum()
+    return (F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED) * weights).sum()
 
 
 def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
     """Return `cross_entropy_sum` of the labels' scores, of which only a chunk is held in memory at a time.
 
-    The backward pass computes the scores of each chunk again: a third more arithmetic for less memory.
-
-    Args:
-        scores: from states [n, dim] to [n, vocabulary].
-        labels: from `gather_labels`.
-        chunk: labels whose scores are held at a time; None: all.
+    The backward pass computes the scores [n, vocabulary] of each chunk again: a third more arithmetic for less memory.
     """
 
     def loss(states: Tensor, ids: Tensor, weights: Tensor | None) -> Tensor:
@@ -189,8 +185,7 @@ def cross_entropy_sum_in_chunks(scores: Callable[[Tensor], Tensor], labels: Labe
 
 def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the row [N] of each label."""
-    labeled = tensors.get("decoder_input_ids", tensors["input_ids"])
-    return tensors["label_index"] // labeled.shape[1]
+    return tensors["label_index"] // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
 
 
 def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:

@@ -51,41 +51,32 @@ def main(arguments: Sequence[str]) -> int:
         config = load_config(TrainConfig, config_file(options.config, "train.yaml"), options.overrides)
         # run
         return dry_run(config) if options.dry_run else run(config)
-    except KeyboardInterrupt:
-        return _report_interrupt(local, INTERRUPTED)
-    except Interrupted:
-        return _report_interrupt(local, STOPPED)
+    except (KeyboardInterrupt, Interrupted) as signal:  # before the first step
+        if local == "0":
+            sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
+        return _end(INTERRUPTED if isinstance(signal, KeyboardInterrupt) else STOPPED)
     except Exception as error:
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK") and code != 1:  # its message has one
             sys.stderr.write(message_text(traceback.format_exc()))
         if message:
             sys.stderr.write(message_text(f"error: {message}\n"))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if not message:
-            time.sleep(_PATIENCE_S[torch.distributed.is_initialized()])
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            os._exit(code)  # do not wait for other ranks, which may have ended
-        return code
+        return _end(code, 0.0 if message else _PATIENCE_S[torch.distributed.is_initialized()])
 
 
-def _report_interrupt(local: str, code: int) -> int:
-    """Print one line for a signal that came before the first step."""
-    if local == "0":
-        sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
+def _end(code: int, patience_s: float = 0.0) -> int:
+    """Return the exit code of a single process; a rank ends here."""
     sys.stdout.flush()
     sys.stderr.flush()
+    time.sleep(patience_s)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        os._exit(code)
+        os._exit(code)  # do not wait for other ranks, which may have ended
     return code
 
 
 def _parser() -> Parser:
     parser = Parser(prog=program_name("train/main.py"), description="Train a model on example shards.", add_help=False)
-    parser.add_argument(
-        "--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for one of ours"
-    )
+    parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
     parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run will cost, stop")
     parser.add_argument("-h", "--help", action="store_true", help="show this text")
     # passed by DeepSpeed's launcher; the environment has it, too

@@ -31,14 +31,7 @@ class Adapter(nn.Module, ABC):
     """Additional parameters of a model, and how they change its computation while the adapter is active.
 
     The model keeps its own names and values: several adapters may belong to one model, and one at a time is active.
-    Layers that share weights share what an adapter adds to them.
-
-    Args:
-        options: configuration of the adapter.
-        family: the body that it adapts.
-
-    Raises:
-        ConfigurationError: the family cannot have such an adapter.
+    Layers that share weights share what an adapter adds to them. A family that cannot have it is a ConfigurationError.
     """
 
     Options: ClassVar[type[AdapterOptions]]
@@ -78,11 +71,7 @@ class Adapter(nn.Module, ABC):
         """Initialize from the weights of the model, if the adapter starts from some of them."""
 
     def merge(self, family: Family) -> dict[str, Tensor]:
-        """Return the parameters of the family, by name, with which it computes the same without the adapter.
-
-        Raises:
-            ConfigurationError: no weight can hold what the adapter computes.
-        """
+        """Return the parameters of the family, by name, with which it computes the same without the adapter."""
         raise ConfigurationError(
             f"adapter {type(self).__name__}: it adds a computation to the model, which cannot be merged into its "
             "weights: export the adapter with the model"

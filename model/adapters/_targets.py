@@ -1,6 +1,7 @@
 """Select the linear maps that an adapter changes by patterns of their paths."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -29,19 +30,13 @@ Patterns = Annotated[tuple[str, ...], AfterValidator(_check_patterns)]
 def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
     """Return the linear maps whose paths end with one of the patterns, by path, in the order of the family.
 
-    Args:
-        family: the body.
-        key: of the patterns, for messages, such as `targets`.
-        patterns: `query`, or `layers.[01].attention.body.(query|value)`.
+    A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the patterns in messages.
 
     Raises:
         ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose weight is tied.
     """
     modules = dict(family.named_modules())
-    owners: dict[int, int] = {}
-    for module in modules.values():
-        for parameter in module.parameters(recurse=False):
-            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    owners = Counter(id(parameter) for module in modules.values() for parameter in module.parameters(recurse=False))
     chosen: set[str] = set()
     for pattern in patterns:
         matches = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]

@@ -33,14 +33,11 @@ class Bitfit(Adapter):
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        biased = {
-            path: module
-            for path, module in family.named_modules()
-            if isinstance(getattr(module, "bias", None), nn.Parameter)
-        }
+        named = family.named_modules()
+        biased = {path: module for path, module in named if isinstance(getattr(module, "bias", None), nn.Parameter)}
         if not biased:
             raise ConfigurationError(
-                "model.adapter: bitfit changes biases, and the body has none: choose another adapter, such as lora"
+                "model.adapter: bitfit changes biases, the body has none: choose another, such as lora"
             )
         if other := next((path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None):
             raise ConfigurationError(

@@ -57,8 +57,7 @@ class Bottleneck(Adapter):
         for path, narrow in self.parts.items():
 
             def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, narrow: Any = narrow) -> Tensor:
-                added: Tensor = narrow(output)
-                return output + added
+                return output + narrow(output)
 
             yield family.get_submodule(f"{path}.dropout").register_forward_hook(add).remove
 

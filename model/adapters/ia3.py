@@ -46,10 +46,9 @@ class Ia3(Adapter):
             raise ConfigurationError(
                 f"model.adapter.inputs: {min(both)} is one of the outputs too: a linear map has one factor, choose one"
             )
-        widths = {path: linear.out_features for path, linear in outputs.items()}
         self.before = frozenset(inputs)
-        widths |= {path: linear.in_features for path, linear in inputs.items()}
-        self.register_parts({path: Factor(width) for path, width in widths.items()})
+        factors = {path: Factor(linear.out_features) for path, linear in outputs.items()}
+        self.register_parts(factors | {path: Factor(linear.in_features) for path, linear in inputs.items()})
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, factor in self.parts.items():

@@ -48,17 +48,14 @@ class Lora(Adapter):
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        maps = linear_maps(family, "targets", options.targets)
-        self.register_parts(
-            {path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps.items()}
-        )
+        maps = linear_maps(family, "targets", options.targets).items()
+        self.register_parts({path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps})
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, update in self.parts.items():
 
             def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, update: Any = update) -> Tensor:
-                added: Tensor = update(inputs[0])
-                return output + added
+                return output + update(inputs[0])
 
             yield family.get_submodule(path).register_forward_hook(add).remove
 

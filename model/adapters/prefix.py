@@ -60,27 +60,24 @@ class Prefix(Adapter):
             for path, module in family.named_modules()
             if isinstance(module, Attention) and type(module) is not Attention  # not cross-attention
         }
-        relative = [module for module in family.modules() if isinstance(module, _OTHER_SCORES)]
+        relative = [type(module).__name__ for module in family.modules() if isinstance(module, _OTHER_SCORES)]
         if not attentions or relative:
-            kind = f"{type(relative[0]).__name__}" if relative else "none"
             raise ConfigurationError(
                 f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
-                f"{kind}: choose another adapter, such as lora"
+                f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)
         if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
             raise ConfigurationError(
                 f"model.adapter.shifted: positions of the family {type(family).__name__} start at 0: set it to false"
             )
-        widths = {path: 2 * attention.key.out_features for path, attention in attentions.items()}
-        length = options.length
-        self.trunk = None if options.hidden is None else Trunk(length, family.config.dim, options.hidden)
-        self.register_parts(
-            {
-                path: Rows(length, width) if options.hidden is None else Mapped(options.hidden, width)
-                for path, width in widths.items()
-            }
-        )
+        length, hidden = options.length, options.hidden
+        self.trunk = None if hidden is None else Trunk(length, family.config.dim, hidden)
+        parts: dict[str, nn.Module] = {}
+        for path, attention in attentions.items():
+            width = 2 * attention.key.out_features
+            parts[path] = Rows(length, width) if hidden is None else Mapped(hidden, width)
+        self.register_parts(parts)
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
         """Give each attention its prefix, and shift the positions of each stack."""
@@ -88,11 +85,11 @@ class Prefix(Adapter):
             attention = family.get_submodule(path)
             assert isinstance(attention, Attention)
             attention.prefix = partial(self._prepend, path, attention.head_dim)
-            yield partial(_clear, attention, "prefix")
+            yield partial(setattr, attention, "prefix", None)
         for stack in family.modules():
             if isinstance(stack, Stack):
                 stack.prefix_positions = self.shift
-                yield partial(_clear, stack, "prefix_positions")
+                yield partial(setattr, stack, "prefix_positions", None)
 
     def keys_and_values(self, path: str) -> Tensor:
         """Return the prefix of an attention: [length, 2 x width], keys before values."""
@@ -106,7 +103,12 @@ class Prefix(Adapter):
         rows = self.keys_and_values(path)
         own = rows.view(len(rows), 2, 1, -1, head_dim).permute(1, 2, 3, 0, 4).to(key.dtype)
         own_key, own_value = own.expand(-1, len(key), -1, -1, -1)
-        mask = _with_prefix(plan, queries, key.shape[2], len(rows), key.device)
+        # the mask of the plan with visible columns before the others; None if everything is visible
+        mask = plan.mask
+        if plan.causal:
+            mask = torch.ones(queries, len(rows) + key.shape[2], dtype=torch.bool, device=key.device).tril(len(rows))
+        elif mask is not None:
+            mask = F.pad(mask, (len(rows), 0), value=True if mask.dtype == torch.bool else 0.0)
         plan = plan._replace(mask=mask, causal=False)
         return torch.cat((own_key, key), dim=2), torch.cat((own_value, value), dim=2), plan
 
@@ -140,16 +142,3 @@ class Mapped(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.weight, self.bias)
-
-
-def _with_prefix(plan: AttentionPlan, queries: int, keys: int, length: int, device: torch.device) -> Tensor | None:
-    """Return the mask of a plan with `length` visible columns before the others; None if everything is visible."""
-    if plan.causal:
-        return torch.ones(queries, length + keys, dtype=torch.bool, device=device).tril(length)
-    if plan.mask is None:
-        return None
-    return F.pad(plan.mask, (length, 0), value=True if plan.mask.dtype == torch.bool else 0.0)
-
-
-def _clear(module: nn.Module, attribute: str) -> None:
-    setattr(module, attribute, None)

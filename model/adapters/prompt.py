@@ -61,10 +61,8 @@ class Prompt(Adapter):
 
     def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         length, chosen = self.options.length, self.options.tokens
-        if outside := [token for token in chosen if token >= vocab_size]:
-            raise ConfigurationError(
-                f"model.adapter.tokens: expected ids below the vocabulary's {vocab_size}, got {outside[0]}"
-            )
+        if max(chosen, default=0) >= vocab_size:
+            raise ConfigurationError(f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}")
         random = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
         ids = [chosen[index % len(chosen)] for index in range(length)] if chosen else random
         table = tokens.get_parameter("weight")
@@ -100,8 +98,7 @@ class Prompt(Adapter):
         prefix_length = None if prefix_length is None else prefix_length + length
         continued = cache is not None and cache.columns > 0
         if not continued:  # the first step: prepend the prompt to vectors, positions, types and masks
-            own: Tensor = prompt().to(vectors.dtype)
-            vectors = torch.cat((own.expand(len(vectors), -1, -1), vectors), dim=1)
+            vectors = torch.cat((prompt().to(vectors.dtype).expand(len(vectors), -1, -1), vectors), dim=1)
             first = torch.arange(length, device=positions.device).expand(len(positions), -1)
             positions = torch.cat((first, positions), dim=1)
             types = None if types is None else F.pad(types, (length, 0))
@@ -113,7 +110,5 @@ class Prompt(Adapter):
                 own_pairs = pairs.new_zeros(*pairs.shape[:2], length, pairs.shape[3])
                 own_pairs[..., :length] = True
                 pairs = torch.cat((own_pairs, pairs), dim=2)
-        hidden: Tensor = forward(
-            vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache
-        )
+        hidden = forward(vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache)
         return hidden if self.kept or continued else hidden[:, length:]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Target, layer_names
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Target, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig
@@ -55,10 +55,7 @@ class Albert(Bert):
             "family.stack",
             "albert.encoder.layers",
             {
-                "attention.body.query": "attention.query",
-                "attention.body.key": "attention.key",
-                "attention.body.value": "attention.value",
-                "attention.body.out": "attention.dense",
+                **attention_names("attention.query", "attention.key", "attention.value", "attention.dense"),
                 "attention.norm": "attention.LayerNorm",
                 "feed_forward.body.up": "ffn",
                 "feed_forward.body.down": "ffn_output",

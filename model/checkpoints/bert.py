@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.causal_class import causal_map
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -58,10 +58,7 @@ ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
 POOLED: Final = Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT)
 """Scores of a row: of its classes, or the score of a choice."""
 BODY: Final[Mapping[str, str]] = {
-    "attention.body.query": "attention.self.query",
-    "attention.body.key": "attention.self.key",
-    "attention.body.value": "attention.self.value",
-    "attention.body.out": "attention.output.dense",
+    **attention_names("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"),
     "attention.norm": "attention.output.LayerNorm",
     "feed_forward.body.up": "intermediate.dense",
     "feed_forward.body.down": "output.dense",
@@ -166,7 +163,6 @@ def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
 def refuse_equal_widths(model_type: str, plain: Mapping[str, Any], key: str) -> None:
     """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
     if key in plain and plain[key] == plain.get("hidden_size"):
-        raise ConfigurationError(
-            f"config.json of type {model_type}: {key}: expected another width than hidden_size {plain[key]}, got the "
-            "same; models here have no projection between equal widths"
-        )
+        expected = f"expected another width than hidden_size {plain[key]}, got the same"
+        why = "models here have no projection between equal widths"
+        raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}; {why}")

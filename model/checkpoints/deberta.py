@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import read_activation
 from clozeline.model.checkpoints._conversion.key_map import Slice, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
@@ -85,10 +86,7 @@ class Deberta(MaskedLMHead):
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the keys of positions; a head with `legacy: false` is always tied."""
         self._refuse_other_computations(plain)
-        maximum, distance = (
-            plain.get(key, default)
-            for key, default in (("max_position_embeddings", 512), ("max_relative_positions", -1))
-        )
+        maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
         ours = {
             "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
             "position.disentangled.max_distance": maximum if distance == -1 else distance,
@@ -109,13 +107,9 @@ class Deberta(MaskedLMHead):
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         if kind not in ("classification", "multiple_choice"):
             return {}
-        act, known = plain.get("pooler_hidden_act", "gelu"), {**ACTIVATIONS, "tanh": "tanh"}
-        if act not in known:
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: pooler_hidden_act: expected one of {', '.join(known)}, got "
-                f"{act!r}"
-            )
-        return {"hidden": known[act], "input_dropout": plain.get("pooler_dropout", 0.0)}
+        key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
+        act = read_activation(self.model_type, plain.get(key, "gelu"), key, known)
+        return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
         (head,) = config.heads.values()
@@ -123,21 +117,16 @@ class Deberta(MaskedLMHead):
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
     def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
-        if not plain.get("relative_attention"):
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: relative_attention: expected true, got "
-                f"{plain.get('relative_attention')!r}; attention without relative positions is not supported"
-            )
-        if plain.get("embedding_size", plain.get("hidden_size")) != plain.get("hidden_size"):
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: embedding_size: expected that of hidden_size "
-                f"{plain.get('hidden_size')}, got {plain['embedding_size']}: other widths are not supported"
-            )
+        where, width = f"config.json of type {self.model_type}", plain.get("hidden_size")
+        if not (relative := plain.get("relative_attention")):
+            why = "attention without relative positions is not supported"
+            raise ConfigurationError(f"{where}: relative_attention: expected true, got {relative!r}; {why}")
+        if (got := plain.get("embedding_size", width)) != width:
+            why = "other widths are not supported"
+            raise ConfigurationError(f"{where}: embedding_size: expected that of hidden_size {width}, got {got}: {why}")
         if unknown := _scores(plain) - _SCORES.keys():
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: pos_att_type: expected {' and '.join(_SCORES)}, got "
-                f"{', '.join(sorted(unknown))}"
-            )
+            expected = f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}"
+            raise ConfigurationError(f"{where}: pos_att_type: {expected}")
 
 
 def _scores(plain: Mapping[str, Any]) -> set[str]:

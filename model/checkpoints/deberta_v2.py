@@ -62,13 +62,12 @@ class DebertaV2(Deberta):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         chosen = config.position.disentangled or DisentangledConfig()
-        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
         return super().more_of_theirs(config) | {
             "position_buckets": chosen.buckets or -1,
             "share_att_key": chosen.shared_projections,
             "norm_rel_ebd": _NORM if chosen.norm else "none",
             "conv_kernel_size": chosen.convolution or 0,
-            "conv_act": names[0],
+            "conv_act": self.activation_name(config),
         }
 
     def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import FIXED
 
@@ -56,10 +56,7 @@ class DistilBert(KeyMap):
             "family.stack",
             "distilbert.transformer.layer",
             {
-                "attention.body.query": "attention.q_lin",
-                "attention.body.key": "attention.k_lin",
-                "attention.body.value": "attention.v_lin",
-                "attention.body.out": "attention.out_lin",
+                **attention_names("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
                 "attention.norm": "sa_layer_norm",
                 "feed_forward.body.up": "ffn.lin1",
                 "feed_forward.body.down": "ffn.lin2",

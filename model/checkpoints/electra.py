@@ -56,8 +56,7 @@ class Electra(Bert):
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
         if kind == "multiple_choice":
-            usual = {key: (value,) for key, value in _SUMMARY.items()}
-            refuse_other_values(self.model_type, plain, usual)
+            refuse_other_values(self.model_type, plain, {key: (value,) for key, value in _SUMMARY.items()})
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

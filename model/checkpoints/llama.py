@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.task_heads import Task
@@ -72,10 +72,7 @@ class Llama(KeyMap):
             "family.stack",
             "model.layers",
             {
-                "attention.body.query": "self_attn.q_proj",
-                "attention.body.key": "self_attn.k_proj",
-                "attention.body.value": "self_attn.v_proj",
-                "attention.body.out": "self_attn.o_proj",
+                **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
                 "attention.norm": "input_layernorm",
                 "feed_forward.body.gate": "mlp.gate_proj",
                 "feed_forward.body.up": "mlp.up_proj",

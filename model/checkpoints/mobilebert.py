@@ -10,6 +10,7 @@ from clozeline.model.checkpoints._conversion.key_map import HeadedClass, layer_n
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import (
     ACTIVATIONS,
+    BODY,
     DEFAULTS,
     DROPOUT,
     FIELDS,
@@ -30,10 +31,7 @@ _LAYER = {
     "enter.norm": "bottleneck.input.LayerNorm",
     "enter_attention.linear": "bottleneck.attention.dense",
     "enter_attention.norm": "bottleneck.attention.LayerNorm",
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
-    "attention.out": "attention.output.dense",
+    **{name.replace(".body.", "."): theirs for name, theirs in BODY.items() if name.startswith("attention.body.")},
     "attention_norm": "attention.output.LayerNorm",
     "leave": "output.bottleneck.dense",
     "norm": "output.bottleneck.LayerNorm",
@@ -126,8 +124,7 @@ class MobileBert(MaskedLMHead):
             )
         switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
         if "sentence" in self.heads_in(tensors):
-            transform = plain.get("classifier_activation", True)
-            switches["heads.sentence"] = {"weight": 1.0, "transform": transform}
+            switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
         return switches
 
     def names_to_keep(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:

@@ -112,10 +112,8 @@ class ModernBert(KeyMap):
         """Return theta and, if there are local layers, their window, period and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: classifier_activation: expected that of the layers, {act!r}, "
-                f"got {of_head!r}"
-            )
+            expected = f"expected that of the layers, {act!r}, got {of_head!r}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: classifier_activation: {expected}")
         base = {"position.theta": _theta(self.model_type, plain, _GLOBAL)}
         if _period(self.model_type, plain) == 1:
             return base
@@ -139,14 +137,13 @@ class ModernBert(KeyMap):
         """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
         local = config.local or LocalConfig(window=0, global_every=1)
         bases = {_GLOBAL: config.position.theta, _LOCAL: local.theta or config.position.theta}
-        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
         return {
             "layer_types": [_LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.layers)],
             "global_attn_every_n_layers": local.global_every,
             "local_attention": 2 * local.window,
             "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
             **{_FORMER[kind]: base for kind, base in bases.items()},
-            "classifier_activation": names[0] if names else config.activation,
+            "classifier_activation": self.activation_name(config) or config.activation,
             "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
         }
 
@@ -157,10 +154,8 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
         raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
     form = (plain.get("rope_parameters") or {}).get(kind) or {}
     if form.get("rope_type", "default") != "default":
-        raise ConfigurationError(
-            f"config.json of type {model_type}: rope_parameters.{kind}: expected rope_type default, got "
-            f"{form['rope_type']!r}"
-        )
+        where, got = f"config.json of type {model_type}: rope_parameters.{kind}", form["rope_type"]
+        raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
     bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
     return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, _THETA[kind]))
 

@@ -9,6 +9,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import (
+    BODY,
     DEFAULTS,
     DROPOUT,
     FIELDS,
@@ -23,6 +24,15 @@ from clozeline.model.configuration.model_config import ModelConfig
 _STACK = r"(?:encoder|decoder)\.sentence_encoder\."
 _LAYER = _STACK + r"layers\.(\d+)\."
 _THEIRS = "roberta.encoder.layer.{0}."
+_FAIRSEQ = {
+    **{rf"self_attn\.{part[0]}_proj": f"attention.body.{part}" for part in ("query", "key", "value")},
+    r"self_attn\.out_proj": "attention.body.out",
+    "self_attn_layer_norm": "attention.norm",
+    "fc1": "feed_forward.body.up",
+    "fc2": "feed_forward.body.down",
+    "final_layer_norm": "feed_forward.norm",
+}
+"""Modules of a layer in the original program, and ours."""
 
 
 class Roberta(MaskedLMHead):
@@ -67,14 +77,7 @@ class Roberta(MaskedLMHead):
             _LAYER + r"self_attn\.in_proj_(weight|bias)",
             tuple(f"{_THEIRS}attention.self.{part}.{{1}}" for part in ("query", "key", "value")),
         ),
-        Origin(_LAYER + r"self_attn\.q_proj\.(\w+)", (f"{_THEIRS}attention.self.query.{{1}}",)),
-        Origin(_LAYER + r"self_attn\.k_proj\.(\w+)", (f"{_THEIRS}attention.self.key.{{1}}",)),
-        Origin(_LAYER + r"self_attn\.v_proj\.(\w+)", (f"{_THEIRS}attention.self.value.{{1}}",)),
-        Origin(_LAYER + r"self_attn\.out_proj\.(\w+)", (f"{_THEIRS}attention.output.dense.{{1}}",)),
-        Origin(_LAYER + r"self_attn_layer_norm\.(\w+)", (f"{_THEIRS}attention.output.LayerNorm.{{1}}",)),
-        Origin(_LAYER + r"fc1\.(\w+)", (f"{_THEIRS}intermediate.dense.{{1}}",)),
-        Origin(_LAYER + r"fc2\.(\w+)", (f"{_THEIRS}output.dense.{{1}}",)),
-        Origin(_LAYER + r"final_layer_norm\.(\w+)", (f"{_THEIRS}output.LayerNorm.{{1}}",)),
+        *(Origin(_LAYER + rf"{name}\.(\w+)", (f"{_THEIRS}{BODY[ours]}.{{1}}",)) for name, ours in _FAIRSEQ.items()),
         Origin(r"(?:encoder|decoder)\.lm_head\.weight", ("lm_head.decoder.weight",)),
         Origin(r"(?:encoder|decoder)\.lm_head\.(.+)", ("lm_head.{0}",)),
     )

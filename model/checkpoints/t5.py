@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import read_activation
 from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bart import ANSWER, CLASSES
@@ -112,18 +112,16 @@ class T5(KeyMap):
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         kind = plain.get("feed_forward_proj", self.feed_forward)
-        if kind not in {**_FEED_FORWARD, **_GATED}:
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: feed_forward_proj: expected one of "
-                f"{', '.join({**_FEED_FORWARD, **_GATED})}, got {kind!r}"
-            )
+        act = read_activation(self.model_type, kind, "feed_forward_proj", {**_FEED_FORWARD, **_GATED})
         tied = bool(plain.get("tie_word_embeddings", True))
-        return {
-            "gated": kind in _GATED,
-            "activation": {**_FEED_FORWARD, **_GATED}[kind],
-            "tied": tied and not _has_own_head(tensors),
-            "out_scale": self.has_output_scale(plain, tied),
-        }
+        scaled = self.has_output_scale(plain, tied)
+        # a file may hold a head that differs from the token table
+        table, head = (
+            next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
+            for name in ("shared.weight", "lm_head.weight")
+        )
+        own_head = table is not None and head is not None and not torch.equal(table, head)
+        return {"gated": kind in _GATED, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
 
     def has_output_scale(self, plain: Mapping[str, Any], tied: bool) -> bool:
         """Return whether states are scaled before the head; without a key for it, as the tie says."""
@@ -131,9 +129,8 @@ class T5(KeyMap):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         kinds = _GATED if config.gated else _FEED_FORWARD
-        names = [theirs for theirs, ours in kinds.items() if ours == config.activation]
         return {
-            "feed_forward_proj": names[0] if names else config.activation,
+            "feed_forward_proj": next((k for k, ours in kinds.items() if ours == config.activation), config.activation),
             "tie_word_embeddings": config.tied,
             "scale_decoder_outputs": config.out_scale,
             "is_encoder_decoder": True,
@@ -177,17 +174,7 @@ class T5Encoder(T5):
         return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        ours = super().more_of_ours(plain, tensors)
-        return {key: ours[key] for key in ("gated", "activation")}
+        return {k: v for k, v in super().more_of_ours(plain, tensors).items() if k in ("gated", "activation")}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return {**super().more_of_theirs(config), "num_decoder_layers": config.layers}
-
-
-def _has_own_head(tensors: Mapping[str, Tensor]) -> bool:
-    """Return whether a file holds a head that differs from the token table."""
-    table, head = (
-        next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
-        for name in ("shared.weight", "lm_head.weight")
-    )
-    return table is not None and head is not None and not torch.equal(table, head)

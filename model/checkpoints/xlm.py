@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.model_config import ModelConfig
@@ -72,10 +72,7 @@ class Xlm(KeyMap):
         "family.languages": "transformer.lang_embeddings",
         "family.stack.position.table": "transformer.position_embeddings",
         "family.stack.embeddings.norm": "transformer.layer_norm_emb",
-        "family.stack.layers.{i}.attention.body.query": "transformer.attentions.{i}.q_lin",
-        "family.stack.layers.{i}.attention.body.key": "transformer.attentions.{i}.k_lin",
-        "family.stack.layers.{i}.attention.body.value": "transformer.attentions.{i}.v_lin",
-        "family.stack.layers.{i}.attention.body.out": "transformer.attentions.{i}.out_lin",
+        **layer_names("family.stack", "transformer.attentions", attention_names("q_lin", "k_lin", "v_lin", "out_lin")),
         "family.stack.layers.{i}.attention.norm": "transformer.layer_norm1.{i}",
         "family.stack.layers.{i}.feed_forward.body.up": "transformer.ffns.{i}.lin1",
         "family.stack.layers.{i}.feed_forward.body.down": "transformer.ffns.{i}.lin2",

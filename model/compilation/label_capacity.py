@@ -24,11 +24,7 @@ def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor
     """Pad the labels of a batch to the next multiple of a capacity, with entries that have no effect.
 
     A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to the order of
-    rounding.
-
-    Args:
-        tensors: model inputs by name; `label_index` [N], and others with one entry per label.
-        capacity: 1 or more; a batch with more labels has the next multiple, for which a compiler builds one more graph.
+    rounding. For each further multiple a compiler builds one more graph.
 
     Example:
         >>> batch = {"label_index": torch.tensor([3, 8]), "label_ids": torch.tensor([7, 9])}

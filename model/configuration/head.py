@@ -87,9 +87,7 @@ class HeadConfig:
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
-            raise ValueError(
-                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or remove it"
-            )
+            raise ValueError("hidden_norm: without hidden there is nothing to normalize; set hidden, or remove it")
         if self.hidden_dim is not None and self.hidden is None:
             raise ValueError("hidden_dim: without a hidden map nothing has this width; set hidden, or remove it")
 
@@ -98,21 +96,12 @@ class HeadConfig:
         return self.pool or _POOLS[architecture]
 
     def class_count(self, head: str, least: int) -> int:
-        """Return the number of classes.
-
-        Args:
-            head: name of the head, for the error.
-            least: the smallest number of classes that makes sense.
-
-        Raises:
-            ConfigurationError: there are none or too few.
-        """
+        """Return the number of classes; refuse fewer than `least` in the configuration of a head."""
         count = self.classes or len(self.labels)
         if count < least:
-            raise ConfigurationError(
-                f"model.heads.{head}.classes: expected {least} or more, got {count or 'none'}; give their number, or "
-                "their names as labels"
-            )
+            how = "give their number, or their names as labels"
+            expected = f"expected {least} or more, got {count or 'none'}"
+            raise ConfigurationError(f"model.heads.{head}.classes: {expected}; {how}")
         return count
 
 

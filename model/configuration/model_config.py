@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema, core_schema
 from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
-from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
+from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.registry import Chosen, OneOf, find, names
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
@@ -128,100 +128,84 @@ class ModelConfig:
         return core_schema.no_info_wrap_validator_function(_validate_for_family, schema) if shared else schema
 
     def __post_init__(self) -> None:
-        checks = (self._check_names, self._check_head_keys, self._check_attention, self._check_embedding)
-        for check in (*checks, self._check_position, self._check_share):
-            if problem := check():
+        for check in (self._name_problems, self._attention_problems, self._position_problems, self._share_problems):
+            for problem in check():
                 raise ValueError(problem)
 
-    def _check_names(self) -> str:
+    def _name_problems(self) -> Iterator[str]:
         families, heads = names("clozeline.model.families"), names("clozeline.model.heads")
         if self.family not in families:
-            return f"family: expected one of {', '.join(families)}, got '{self.family}'"
+            yield f"family: expected one of {', '.join(families)}, got '{self.family}'"
         if unknown := [name for name in self.heads if name not in heads]:
-            return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
+            yield f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
         if not self.heads:
-            return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
+            yield f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
         for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
-                return f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
+                yield f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
         if self.languages and self.architecture != "encoder":
-            return f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
-        return ""
-
-    def _check_head_keys(self) -> str:
+            yield f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
         for name, head in self.heads.items():
-            read = find("clozeline.model.heads", name).settings
-            if unread := sorted(non_default_keys(head).keys() - read - {"weight"}):
-                return f"heads.{name}.{unread[0]}: the head {name} does not read this key; it reads " + ", ".join(
-                    sorted({"weight", *read})
-                )
-        return ""
+            read = {"weight", *find("clozeline.model.heads", name).settings}
+            for key in sorted(non_default_keys(head).keys() - read):
+                reads = ", ".join(sorted(read))
+                yield f"heads.{name}.{key}: the head {name} does not read this key; it reads {reads}"
 
-    def _check_attention(self) -> str:
+    def _attention_problems(self) -> Iterator[str]:
         widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}
         for key, dim in widths.items():
             heads = getattr(self, key) or self.attention_heads
             if self.head_dim is None and dim % heads:
-                return f"{key}: {heads} heads do not divide dim {dim}; change either, or give head_dim"
+                yield f"{key}: {heads} heads do not divide dim {dim}; change either, or give head_dim"
             if heads % (self.kv_heads or heads):
-                return f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
+                yield f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
             width = self.head_dim or dim // heads
             if self.position.kind == "rope" and width % 2:
-                return f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+                yield f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
-            return (
+            yield (
                 f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
                 "connector: {}, which maps them, or remove decoder_dim"
             )
-        return ""
 
-    def _check_position(self) -> str:
-        scaling, kind = self.position.scaling, self.position.kind
+    def _position_problems(self) -> Iterator[str]:
+        scaling, kind, width = self.position.scaling, self.position.kind, self.embedding_width
+        if kind == "sinusoidal" and width % 2:
+            yield f"position.kind: sinusoidal needs an even embedding width, got {width}"
+        if self.tied and self.output_width < width:
+            tied = f"a projection tied to embeddings of width {width} cannot read {self.out_dim}"
+            yield f"out_dim: {tied}; set tied to false, or remove out_dim"
         if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
-            return f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
+            yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
-            return f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
+            yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         if not self.first_norm and self.norm_place == "post":
-            return "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
-        return "" if self.position.disentangled is None else self._check_deberta(self.position.disentangled)
-
-    def _check_deberta(self, chosen: DisentangledConfig) -> str:
+            yield "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
+        if (chosen := self.position.disentangled) is None:
+            return
         if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
-            return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
+            yield "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
         if chosen.special_layers and (shared or self.norm_place == "pre"):
-            return "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
-        return ""
+            yield "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
 
-    def _check_embedding(self) -> str:
-        if self.position.kind == "sinusoidal" and self.embedding_width % 2:
-            return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
-        if self.tied and self.output_width < self.embedding_width:
-            return (
-                f"out_dim: a projection tied to embeddings of width {self.embedding_width} cannot read {self.out_dim}; "
-                "set tied to false, or remove out_dim"
-            )
-        return ""
-
-    def _check_share(self) -> str:
+    def _share_problems(self) -> Iterator[str]:
         share, depths = self.share, {self.layers, self.decoder_depth}
         if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
-            return (
+            yield (
                 "share.stacks: expected an encoder_decoder with as many layers in both stacks, got a model of family "
                 f"{self.family} with layers {self.layers} and decoder_layers {self.decoder_layers}"
             )
         for depth in depths:
             if depth % share.group_layers:
-                return f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
+                yield f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
             if (share.groups or 1) > depth // share.group_layers:
-                return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
+                yield f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
         if share.stacks and (self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim):
-            return (
-                "share.stacks: both stacks have one size; remove decoder_dim, decoder_attention_heads, decoder_ffn_dim"
-            )
+            sizes = "decoder_dim, decoder_attention_heads, decoder_ffn_dim"
+            yield f"share.stacks: both stacks have one size; remove {sizes}"
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
-            return "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
-        return ""
+            yield "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
 
     @property
     def architecture(self) -> str:

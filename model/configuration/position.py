@@ -55,10 +55,8 @@ class ScalingConfig:
         if "original_maximum" in reads and self.original_maximum is None:
             raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
         if self.high_freq_factor <= self.low_freq_factor:
-            raise ValueError(
-                f"high_freq_factor: expected more than low_freq_factor {self.low_freq_factor}, got "
-                f"{self.high_freq_factor}"
-            )
+            low, high = self.low_freq_factor, self.high_freq_factor
+            raise ValueError(f"high_freq_factor: expected more than low_freq_factor {low}, got {high}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -28,8 +28,7 @@ def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, 
         ordered[:, top_k:] = -torch.inf
     masses = ordered.softmax(-1)
     if top_p is not None:
-        before = masses.cumsum(-1) - masses
-        masses = masses.masked_fill(before >= top_p, 0.0)
+        masses = masses.masked_fill(masses.cumsum(-1) - masses >= top_p, 0.0)  # the mass before each token
     masses = masses / masses.sum(-1, keepdim=True)
     return torch.zeros_like(masses).scatter_(1, tokens, masses)
 

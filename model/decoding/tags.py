@@ -12,13 +12,7 @@ from clozeline.model.loss import IGNORED
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return scores of first tags [C] and of transitions [C, C], 0 or -inf, that keep BIO well formed.
 
-    I-X comes after B-X or I-X only, and never first; everything else is allowed.
-
-    Args:
-        labels: names of the tags in order, such as O, B-PER, I-PER.
-
-    Raises:
-        ConfigurationError: a name I-X without its B-X.
+    I-X comes after B-X or I-X only, and never first; everything else is allowed. I-X without B-X is refused.
 
     Example:
         >>> first, between = bio_transitions(["O", "B-PER", "I-PER"])

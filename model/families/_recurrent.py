@@ -39,19 +39,15 @@ class RecurrentOptions(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unread := [key for key in _non_default_keys(self) if key not in _READ | self.READS]:
-            raise ValueError(f"{unread[0]}: the family {self.family} does not read this key; leave it out")
+        inherited = {field.name for field in dataclasses.fields(ModelConfig)}
+        for field in dataclasses.fields(self):
+            if field.name in inherited and field.default is not dataclasses.MISSING:
+                for key in _diff_keys(getattr(self, field.name), field.default, field.name):
+                    if key not in _READ | self.READS:
+                        raise ValueError(f"{key}: the family {self.family} does not read this key; leave it out")
         if unfit := sorted(self.heads.keys() - self.HEADS):
-            raise ValueError(
-                f"heads: states of the family {self.family} are for {', '.join(sorted(self.HEADS))}, got '{unfit[0]}'"
-            )
-
-
-def _non_default_keys(config: RecurrentOptions) -> Iterator[str]:
-    inherited = {field.name for field in dataclasses.fields(ModelConfig)}
-    for field in dataclasses.fields(config):
-        if field.name in inherited and field.default is not dataclasses.MISSING:
-            yield from _diff_keys(getattr(config, field.name), field.default, field.name)
+            fitting = ", ".join(sorted(self.HEADS))
+            raise ValueError(f"heads: states of the family {self.family} are for {fitting}, got '{unfit[0]}'")
 
 
 def _diff_keys(value: Any, default: Any, name: str) -> Iterator[str]:

@@ -63,10 +63,8 @@ class Elmo(Family):
             if self.dim % 2:
                 raise ValueError(f"dim: expected an even number, half of it for each direction, got {self.dim}")
             if not self.filters or max(size for size, _ in self.filters) > self.max_characters:
-                raise ValueError(
-                    f"filters: expected convolutions of at most max_characters {self.max_characters} characters, got "
-                    f"{[list(pair) for pair in self.filters]}"
-                )
+                most, got = f"at most max_characters {self.max_characters}", [list(pair) for pair in self.filters]
+                raise ValueError(f"filters: expected convolutions of {most} characters, got {got}")
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -42,14 +42,13 @@ class Encoder(Family):
 
     def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return a stack's hidden states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
-        padding = batch_padding(tensors)
         alone = "attention" in tensors and self.config.type_vocab_size < MODE_TYPES
         types = tensors.get("segment_ids" if alone else "type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
         pairs = pair_mask(tensors) if "attention" in tensors else None
-        documents = batch_documents(tensors)
-        return stack(vectors, tensors["position_ids"], types, padding, pairs=pairs, documents=documents)
+        positions, documents = tensors["position_ids"], batch_documents(tensors)
+        return stack(vectors, positions, types, batch_padding(tensors), pairs=pairs, documents=documents)
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         return layer_states(self.stack, lambda: self(tensors))

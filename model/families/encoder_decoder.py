@@ -41,9 +41,7 @@ class EncoderDecoder(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         ids, target_ids = tensors["input_ids"], tensors["decoder_input_ids"]
-        both = self.tokens(
-            torch.cat((ids, target_ids), dim=1)
-        )  # one look-up: each has a gradient as large as the table
+        both = self.tokens(torch.cat((ids, target_ids), dim=1))  # each look-up has a gradient as large as the table
         vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
         return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
 
@@ -67,22 +65,16 @@ class EncoderDecoder(Family):
         return states if self.connector is None else self.connector(states), batch_padding(tensors)
 
     def _decode(
-        self,
-        tensors: Mapping[str, Tensor],
-        vectors: Tensor,
-        source: Tensor,
-        visible: Tensor | None,
-        cache: Cache | None,
+        self, batch: Mapping[str, Tensor], vectors: Tensor, source: Tensor, visible: Tensor | None, cache: Cache | None
     ) -> Tensor:
-        documents, pairs = tensors.get("decoder_document_ids"), None
+        documents, pairs = batch.get("decoder_document_ids"), None
         if documents is not None:
-            pairs, across = document_mask(documents), document_mask(documents, tensors["document_ids"])
+            pairs, across = document_mask(documents), document_mask(documents, batch["document_ids"])
             visible = across if visible is None else across & visible
         if visible is not None:  # a prompt adapter adds positions before those of the rows
             visible = F.pad(visible, (source.shape[1] - visible.shape[-1], 0), value=True)
-        return self.decoder(
-            vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
-        )
+        positions = batch["decoder_position_ids"]
+        return self.decoder(vectors, positions, None, None, source, visible, pairs=pairs, cache=cache)
 
     def sizes(self, target: str) -> ModelConfig:
         return self.config.decoder

@@ -44,9 +44,8 @@ class MobileBert(Family):
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbor_mask(padding, documents))
         states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]
         pairs = None if documents is None else document_mask(documents)
-        plan = plan_attention(None, padding, causal=False, pairs=pairs)
         for layer in self.layers:
-            states.append(layer(states[-1], plan))
+            states.append(layer(states[-1], plan_attention(None, padding, causal=False, pairs=pairs)))
         return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:

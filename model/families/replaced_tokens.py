@@ -113,10 +113,9 @@ class ReplacedTokens(Encoder):
         """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
         generated = View(self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors)
         (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
-        seen = (
-            {**tensors, "input_ids": _replace_tokens(generated, heads[name])} if "sample_words" in tensors else tensors
-        )
-        return {**dict.fromkeys(heads, View(self(seen), seen)), name: generated}
+        if "sample_words" in tensors:
+            tensors = {**tensors, "input_ids": _replace_tokens(generated, heads[name])}
+        return {**dict.fromkeys(heads, View(self(tensors), tensors)), name: generated}
 
     @classmethod
     def parts(

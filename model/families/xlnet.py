@@ -50,7 +50,10 @@ class XLNet(Family):
         """Return hidden states [B, T, dim]: of the query stream at predicted positions, else of the content stream."""
         ids = tensors["input_ids"]
         rows, columns = ids.shape
-        rank, predicted = _order(tensors)
+        # ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that nothing reads
+        rank = tensors.get("rank", torch.zeros_like(ids, dtype=torch.int64))
+        predicted = rank[:, :1] if "rank" not in tensors else tensors.get("predicted_positions")
+        predicted = prediction_positions(rank) if predicted is None else predicted
         # content [B, T, dim] and queries [B, P, dim] in one matrix, [B, T + P, dim]
         unknown = self.unknown.expand(*predicted.shape, -1)
         positions = torch.cat((torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1)
@@ -99,15 +102,6 @@ class XLNet(Family):
         return config.layers * (layer_flops(config, 1, tokens) + scores)
 
 
-def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that nothing reads."""
-    if "rank" not in tensors:
-        rank = torch.zeros_like(tensors["input_ids"], dtype=torch.int64)
-        return rank, rank[:, :1]
-    rank = tensors["rank"]
-    return rank, tensors["predicted_positions"] if "predicted_positions" in tensors else prediction_positions(rank)
-
-
 def _refuse_unread(config: ModelConfig) -> None:
     """Refuse configurations with keys that relative attention does not read."""
     for key, actual, expected in (
@@ -122,6 +116,5 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("languages", config.languages, 0),
     ):
         if actual != expected:
-            raise ConfigurationError(
-                f"model.{key}: expected {expected!r} in the family {config.family}, got {actual!r}"
-            )
+            where = f"in the family {config.family}"
+            raise ConfigurationError(f"model.{key}: expected {expected!r} {where}, got {actual!r}")

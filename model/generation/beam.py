@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor
 
 from clozeline.model.generation.decoding import Continuation, LengthForm
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
@@ -22,8 +21,7 @@ def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
         >>> [round(length_penalty(n, 0.6, "gnmt"), 4) for n in (1, 10, 50)]
         [1.0, 1.7329, 3.7786]
     """
-    base: float = tokens if form == "power" else (5 + tokens) / 6
-    return float(base**exponent)
+    return float((tokens if form == "power" else (5 + tokens) / 6) ** exponent)
 
 
 def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) -> list[list[Continuation]]:
@@ -40,6 +38,7 @@ def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) 
         rules: with `width` and length penalty; a repetition penalty multiplies log-probabilities.
     """
     width = rules.decoding.width or WIDTH
+    candidates = width * (1 + max(1, len(rules.end_ids)))
     # every prompt starts with `width` rows, of which only the first has a sum above -inf
     growing = beams = [_Beams(rules, [row] + [replace(row, score=-math.inf) for _ in range(width - 1)]) for row in rows]
     decoder.select([number for number in range(len(beams)) for _ in range(width)])
@@ -51,7 +50,11 @@ def beam_search(decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules) 
         sums = sums.view(len(growing), -1)
         refuse_dead_ends(sums.max(-1).values, [beam.live[0] for beam in growing])
         for beam, of_prompt in zip(growing, sums, strict=True):
-            beam.grow(_best(of_prompt, width * (1 + max(1, len(rules.end_ids)))), scores.shape[1])
+            # the largest sums above -inf, largest first; ties keep the lower indices
+            least = of_prompt.topk(min(candidates, len(of_prompt))).values[-1]
+            indices = ((of_prompt >= least) & (of_prompt > -torch.inf)).nonzero()[:, 0]
+            ordered = sorted(zip((-of_prompt[indices]).tolist(), indices.tolist(), strict=True))
+            beam.grow([(-score, index) for score, index in ordered[:candidates]], scores.shape[1])
         # the cache follows the surviving rows; prompts that are done leave
         parents = [at * width + parent for at, beam in enumerate(growing) if not beam.done for parent in beam.parents]
         if not parents:
@@ -95,10 +98,9 @@ class _Beams:
                 parents.append(parent)
         # fill up with copies of the best row that have the sum -inf
         self.done = not survivors or self._is_done(survivors[0])
-        spare = width - len(survivors)
         if not self.done:
-            self.live = survivors + [replace(survivors[0], score=-math.inf)] * spare
-            self.parents = parents + parents[:1] * spare
+            self.live = survivors + [replace(survivors[0], score=-math.inf)] * (width - len(survivors))
+            self.parents = parents + parents[:1] * (width - len(survivors))
 
     def _is_done(self, best: Row) -> bool:
         """Return whether no row that grows from the best can beat the worst of enough finished ones."""
@@ -113,11 +115,3 @@ class _Beams:
 
     def _penalty(self, tokens: int) -> float:
         return length_penalty(tokens, self._exponent, self.rules.decoding.length_form)
-
-
-def _best(sums: Tensor, count: int) -> list[tuple[float, int]]:
-    """Return the largest sums [N] above -inf with their indices, largest first; ties keep the lower indices."""
-    least = sums.topk(min(count, len(sums))).values[-1]
-    indices = ((sums >= least) & (sums > -torch.inf)).nonzero()[:, 0]
-    ordered = sorted(zip((-sums[indices]).tolist(), indices.tolist(), strict=True))
-    return [(-score, index) for score, index in ordered[:count]]

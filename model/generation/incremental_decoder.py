@@ -15,16 +15,7 @@ from clozeline.model.layers.cache import Cache
 class IncrementalDecoder:
     """The next-token scores of growing rows; a row that has ended leaves.
 
-    Args:
-        model: in evaluation mode, with a next-token head.
-        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of the encoder.
-        decoder_start: first id of the rows of an encoder_decoder's decoder.
-        prefix: whether the tokens of a prompt read each other in both directions, for decoders trained on prefixes.
-        tokens: maximum number of new tokens of a row.
-
-    Raises:
-        ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
-        BatchError: a prompt is empty, or longer than the position table.
+    Arguments and errors are those of `generate`; `tokens` is the maximum number of new tokens of a row.
     """
 
     scores: Tensor
@@ -66,16 +57,13 @@ class IncrementalDecoder:
     def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:
         with torch.no_grad():
             hidden = self._model.family.decode(tensors, self._cache)
-            rows = torch.arange(len(last), device=last.device)
-            self.scores = self._head.logits(hidden[rows, last]).float()
+            self.scores = self._head.logits(hidden[torch.arange(len(last), device=last.device), last]).float()
 
 
 def _head(model: Model) -> Head:
     """Return the next-token head."""
     if model.training:
-        raise ConfigurationError(
-            "generation needs a model in evaluation mode, call eval() first: dropout draws at random"
-        )
+        raise ConfigurationError("generation needs a model in evaluation mode, call eval(): dropout draws at random")
     heads = [head for head in model.heads.values() if head.target == "lm"]
     if not heads:
         raise ConfigurationError(f"generation needs a head that predicts next tokens, got {', '.join(model.heads)}")
@@ -87,9 +75,8 @@ def _side(model: Model, decoder_start: int | None) -> str:
     paired = model.family.architecture == "encoder_decoder"
     if paired != (decoder_start is not None):
         expected = "an id, for its decoder" if paired else "None, for there is only one row"
-        raise ConfigurationError(
-            f"decoder_start: expected {expected} of the family '{model.config.family}', got {decoder_start}"
-        )
+        got = f"of the family '{model.config.family}', got {decoder_start}"
+        raise ConfigurationError(f"decoder_start: expected {expected} {got}")
     return "decoder_" if paired else ""
 
 
@@ -102,9 +89,8 @@ def _first_step(
         if not prompt:
             raise BatchError(f"prompt {number}: expected at least one token, got none")
         if limit is not None and len(prompt) > limit:
-            raise BatchError(
-                f"prompt {number}: {len(prompt)} tokens, the position table has room for {limit}; give a shorter one"
-            )
+            room = f"the position table has room for {limit}"
+            raise BatchError(f"prompt {number}: {len(prompt)} tokens, {room}; give a shorter one")
     tensors = _pad_prompts(prompts, "")
     if decoder_start is not None:
         tensors = add_host_shapes(tensors, limit) | _pad_prompts([[decoder_start]] * len(prompts), "decoder_")

@@ -51,12 +51,9 @@ class Rules:
         """Apply the repetition penalty, then the bans, to the scores [rows, V]."""
         adjusted = scores
         if self.decoding.repetition_penalty != 1:
-            adjusted = torch.stack(
-                [
-                    penalize_repetition(own, {*row.prompt, *row.ids}, self.decoding.repetition_penalty)
-                    for own, row in zip(adjusted, rows, strict=True)
-                ]
-            )
+            penalty, pairs = self.decoding.repetition_penalty, zip(scores, rows, strict=True)
+            penalized = [penalize_repetition(own, {*row.prompt, *row.ids}, penalty) for own, row in pairs]
+            adjusted = torch.stack(penalized)
         positions = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]
         if positions:
             index = torch.tensor(positions, device=scores.device).T
@@ -109,7 +106,7 @@ def ngram_bans(history: Sequence[int], length: int) -> Iterator[int]:
         >>> list(ngram_bans([5, 6, 7, 5, 6], 3))
         [7]
     """
-    before = list(history[len(history) - length + 1 :])
-    for start in range(len(history) - length + 1):
-        if list(history[start : start + length - 1]) == before:
+    end = len(history) - length + 1
+    for start in range(end):
+        if history[start : start + length - 1] == history[end:]:
             yield history[start + length - 1]

@@ -76,10 +76,7 @@ class Head(nn.Module, ABC):
         return int(self.divisor(self._weigh(tensors)))
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the correct class of each prediction, [n] int64: a token id, a class index, a choice.
-
-        Empty where the head does not predict one of several classes.
-        """
+        """Return the correct class of each prediction, [n] int64: a token id, a class index, a choice; or nothing."""
         return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
 
     def flops(self) -> float:

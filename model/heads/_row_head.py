@@ -22,12 +22,11 @@ class RowHead(Head):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
         self.options = config.heads[self.key()]
-        architecture = config.architecture
-        self.pool = self.options.pool_in(architecture)
-        if (self.pool == "decoder_last") != (architecture == "encoder_decoder"):
+        self.pool = self.options.pool_in(config.architecture)
+        if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
             raise ConfigurationError(
                 f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "
-                f"got {self.pool} for {architecture}: remove the key"
+                f"got {self.pool} for {config.architecture}: remove the key"
             )
         features = PAIR_FEATURES if self.pool == "pair" else 1
         self.classifier = Classifier(config, self.options, self.outputs(), features * config.dim)

@@ -10,15 +10,7 @@ from clozeline.model.layers.vocabulary import VocabularyProjection
 
 
 class VocabularyHead(LabelHead):
-    """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`.
-
-    Args:
-        config: of the stack that the head reads.
-        tokens: the token embedding, to which the projection may be tied.
-        vocab_size: ids that are predicted.
-        transformed: map the states before the projection.
-        biased: add a bias to the scores.
-    """
+    """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`."""
 
     def __init__(
         self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int, *, transformed: bool, biased: bool
@@ -29,9 +21,8 @@ class VocabularyHead(LabelHead):
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()
         extra = width - config.embedding_width if transformed and config.tied else 0
-        self.projection = VocabularyProjection(
-            width - extra, vocab_size, tokens, tied=config.tied, bias=biased, extra=extra
-        )
+        features = width - extra
+        self.projection = VocabularyProjection(features, vocab_size, tokens, tied=config.tied, bias=biased, extra=extra)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(self.norm(self.act(self.transform(hidden))))

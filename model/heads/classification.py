@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from clozeline.model.heads._row_head import RowHead
-from clozeline.model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
 
 
 class Classification(RowHead):
@@ -25,7 +25,7 @@ class Classification(RowHead):
         return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        scores, labels = self.scores(hidden, tensors), _labels(tensors)
+        scores, labels = self.scores(hidden, tensors), row_labels(tensors)
         if not self.options.multi_label:
             return cross_entropy_sum(scores, labels)
         known = (labels != IGNORED).float()
@@ -37,21 +37,16 @@ class Classification(RowHead):
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the classes of the rows that count; empty with `multi_label`."""
-        return super().classes(tensors) if self.options.multi_label else _labels(tensors)[_has_label(tensors)]
+        return super().classes(tensors) if self.options.multi_label else row_labels(tensors)[_has_label(tensors)]
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
-        scores, labels = self.scores(hidden, tensors), _labels(tensors)
+        scores, labels = self.scores(hidden, tensors), row_labels(tensors)
         correct = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
         return {"accuracy": (correct & _has_label(tensors)).sum()}
 
 
-def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the labels, `IGNORED` in rows of weight 0."""
-    labels = tensors["label"]
-    return labels.masked_fill((tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED)
-
-
 def _has_label(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which rows [B] have weight and a label."""
-    return (_labels(tensors).flatten(1) if tensors["label"].ndim > 1 else _labels(tensors)[:, None]).ne(IGNORED).all(1)
+    labels = row_labels(tensors)
+    return labels.view(len(labels), -1).ne(IGNORED).all(1)

@@ -15,5 +15,4 @@ class MaskedLM(VocabularyHead):
     settings: ClassVar = VocabularyHead.settings | {"transform", "label_chunk"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        transformed = config.heads[self.key()].transform
-        super().__init__(config, tokens, vocab_size, transformed=transformed, biased=True)
+        super().__init__(config, tokens, vocab_size, transformed=config.heads[self.key()].transform, biased=True)

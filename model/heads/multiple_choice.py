@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.heads._row_head import RowHead
-from clozeline.model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
 
 
 class MultipleChoice(RowHead):
@@ -25,13 +25,13 @@ class MultipleChoice(RowHead):
     needs: ClassVar = frozenset({"label", "choices", "lengths"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy_sum(self.scores(hidden, tensors), _labels(tensors))
+        return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        return (_labels(tensors) != IGNORED).sum()
+        return (row_labels(tensors) != IGNORED).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        labels = _labels(tensors)
+        labels = row_labels(tensors)
         return labels[labels != IGNORED]
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -39,15 +39,9 @@ class MultipleChoice(RowHead):
         scores = super().scores(hidden, tensors).squeeze(-1)
         choices = tensors["choices"].to(scores.device)
         examples = torch.arange(len(choices), device=scores.device).repeat_interleave(choices)
-        first = choices.cumsum(0) - choices
-        positions = torch.arange(len(scores), device=scores.device) - first[examples]
+        positions = torch.arange(len(scores), device=scores.device) - (choices.cumsum(0) - choices)[examples]
         return scores.new_full((len(choices), int(choices.max())), -torch.inf).index_put((examples, positions), scores)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the examples whose correct choice has the highest score."""
-        return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == _labels(tensors)).sum()}
-
-
-def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the indices of the correct choices [B], `IGNORED` in examples of weight 0."""
-    return tensors["label"].masked_fill(tensors["row_weight"] == 0, IGNORED)
+        return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == row_labels(tensors)).sum()}

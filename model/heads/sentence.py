@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
 from clozeline.model.layers.pooler import Pooler
-from clozeline.model.loss import IGNORED, cross_entropy_sum
+from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
 
 
 class Sentence(Head):
@@ -25,20 +25,15 @@ class Sentence(Head):
         self.classifier = nn.Linear(config.dim, 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        return cross_entropy_sum(self.logits(hidden), _labels(tensors))
+        return cross_entropy_sum(self.logits(hidden), row_labels(tensors, "sentence_label"))
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        return (_labels(tensors) != IGNORED).sum()
+        return (row_labels(tensors, "sentence_label") != IGNORED).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        labels = _labels(tensors)
+        labels = row_labels(tensors, "sentence_label")
         return labels[labels != IGNORED]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, 2]."""
         return self.classifier(self.pooler(hidden))
-
-
-def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the classes [B], `IGNORED` in rows of weight 0."""
-    return tensors["sentence_label"].masked_fill(tensors["row_weight"] == 0, IGNORED)

@@ -35,9 +35,8 @@ class Similarity(Head):
         super().__init__()
         self.options = config.heads["similarity"]
         if self.options.pool not in (None, *_POOLS):
-            raise ConfigurationError(
-                f"model.heads.similarity.pool: expected {', '.join(_POOLS)} or null, got {self.options.pool}"
-            )
+            expected = f"expected {', '.join(_POOLS)} or null, got {self.options.pool}"
+            raise ConfigurationError(f"model.heads.similarity.pool: {expected}")
         self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -56,9 +55,8 @@ class Similarity(Head):
         if self.options.negatives == "other":
             equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
             itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
-            return self._cross_entropy(
-                (first @ second.mT).masked_fill(equal & ~itself, -torch.inf), included, positions
-            )
+            scores = (first @ second.mT).masked_fill(equal & ~itself, -torch.inf)
+            return self._cross_entropy(scores, included, positions)
         # COCO-LM: cosines [G, 2g, 2g] of all views, without each view's own
         both = torch.cat((first, second), dim=1)
         itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
@@ -89,13 +87,8 @@ class Similarity(Head):
         return included & ~(tensors["target"].to(weight.device) < self.options.alike)
 
     def _cross_entropy(self, cosines: Tensor, included: Tensor, match: Tensor) -> Tensor:
-        """Return the summed loss of queries against keys.
-
-        Args:
-            cosines: [G, Q, K], -inf where a key is not offered to a query.
-            included: [G, K], rows that take part; as many as queries.
-            match: [Q], the key to which each query belongs.
-        """
+        # summed loss of queries Q against keys K: cosines [G, Q, K], -inf where a key is not offered to a query;
+        # included [G, K], rows that take part, as many as queries; match [Q], the key to which each query belongs
         # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
         smallest = torch.finfo(cosines.dtype).min
         scores = (cosines / self.options.temperature).masked_fill(~included[:, None, :], -torch.inf).clamp(min=smallest)

@@ -51,8 +51,7 @@ class Span(Head):
         """Return scores of first and last positions, [B, T] each, the smallest number where an answer cannot be."""
         scores = self.logits(hidden).float()
         # -inf would turn the gradient of a row without any such position into NaN
-        smallest = torch.finfo(scores.dtype).min
-        return scores.masked_fill(~tensors["answer_places"][..., None], smallest).unbind(-1)
+        return scores.masked_fill(~tensors["answer_places"][..., None], torch.finfo(scores.dtype).min).unbind(-1)
 
 
 def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

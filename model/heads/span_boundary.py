@@ -34,9 +34,8 @@ class SpanBoundary(LabelHead):
         self.outer = nn.Linear(config.dim, width)
         self.outer_norm = build_norm(config, width)
         extra = width - config.embedding_width if config.tied else 0
-        self.projection = VocabularyProjection(
-            width - extra, vocab_size, tokens, tied=config.tied, bias=True, extra=extra
-        )
+        features = width - extra
+        self.projection = VocabularyProjection(features, vocab_size, tokens, tied=config.tied, bias=True, extra=extra)
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -48,11 +47,8 @@ class SpanBoundary(LabelHead):
         return cross_entropy_sum(scores, labels.ids, labels.weights)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of every position as a span of its own, [B, T, dim] to [B, T, vocab_size].
-
-        The first and the last position are their own neighbors.
-        """
-        last = hidden.shape[1] - 1
+        """Return scores of every position as a span of its own, [B, T, dim] to [B, T, vocab_size]."""
+        last = hidden.shape[1] - 1  # the first and the last position are their own neighbors
         positions = torch.arange(last + 1, device=hidden.device)
         left, right = hidden[:, (positions - 1).clamp(min=0)], hidden[:, (positions + 1).clamp(max=last)]
         return self._scores(left, right, positions.new_zeros(hidden.shape[:2]))

@@ -29,7 +29,7 @@ class Token(Head):
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        replaced = _differs_from_original(tensors).float()
+        replaced = (original_ids(tensors) != tensors["input_ids"]).float()
         real = real_positions(tensors).float()
         scores = self.logits(hidden).squeeze(-1).float()
         return F.binary_cross_entropy_with_logits(scores, replaced, weight=real, reduction="sum")
@@ -39,14 +39,9 @@ class Token(Head):
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the correctly classified tokens, and those that are replaced."""
-        replaced, real = _differs_from_original(tensors), real_positions(tensors)
+        replaced, real = original_ids(tensors) != tensors["input_ids"], real_positions(tensors)
         correct = (self.logits(hidden).squeeze(-1) > 0) == replaced
         return {"accuracy": (correct & real).sum(), "replaced": (replaced & real).sum()}
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.classifier(self.act(self.dense(hidden)))
-
-
-def _differs_from_original(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which positions [B, T] hold another token than the original one."""
-    return original_ids(tensors) != tensors["input_ids"]

@@ -1,5 +1,6 @@
 """The layer of MobileBERT (arXiv 2004.02984): narrow inside, wide between layers."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pydantic.dataclasses import dataclass
@@ -46,15 +47,12 @@ class BottleneckConfig(ModelConfig):
     def head_width(self) -> int:
         return self.head_dim or self.bottleneck_dim // self.attention_heads
 
-    def _check_attention(self) -> str:
-        if self.head_dim is None and self.bottleneck_dim % self.attention_heads:
-            return (
-                f"attention_heads: {self.attention_heads} heads do not divide bottleneck_dim {self.bottleneck_dim}; "
-                "change either, or give head_dim"
-            )
-        if self.attention_heads % self.key_value_heads:
-            return f"kv_heads: expected a divisor of attention_heads {self.attention_heads}, got {self.kv_heads}"
-        return ""
+    def _attention_problems(self) -> Iterator[str]:
+        heads, dim = self.attention_heads, self.bottleneck_dim
+        if self.head_dim is None and dim % heads:
+            yield f"attention_heads: {heads} heads do not divide bottleneck_dim {dim}; change either, or give head_dim"
+        if heads % self.key_value_heads:
+            yield f"kv_heads: expected a divisor of attention_heads {heads}, got {self.kv_heads}"
 
 
 class BottleneckLayer(nn.Module):
@@ -77,11 +75,8 @@ class BottleneckLayer(nn.Module):
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
         # attend in the narrow width [B, T, bottleneck_dim]
         narrow = self.enter(x)
-        if self.enter_attention is None:
-            mixed = self.attention(narrow, narrow, plan)
-        else:
-            mixed = self.attention(self.enter_attention(x), x, plan)
-        narrow = self.attention_norm(narrow + mixed)
+        inputs = (narrow, narrow) if self.enter_attention is None else (self.enter_attention(x), x)
+        narrow = self.attention_norm(narrow + self.attention(*inputs, plan))
         # feed-forward blocks, each with a residual connection and a norm
         for feed_forward, norm in zip(self.feed_forwards, self.feed_forward_norms, strict=True):
             narrow = norm(narrow + feed_forward(narrow))
@@ -112,8 +107,7 @@ class BottleneckAttention(Attention):
     def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
         """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
         query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(values))
-        mixed = self.mix(query, key, value, plan)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
 
 def body_norm(config: BottleneckConfig, width: int) -> nn.Module:

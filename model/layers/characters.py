@@ -20,12 +20,9 @@ CHARACTERS: Final = _BYTES + 6
 
 
 def character_ids(token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
-    """Return the characters of words, int16 [words, width]; a longer word is cut.
+    """Return the characters of words, int16 [words, width], start and end included; a longer word is cut.
 
-    Args:
-        token_bytes: UTF-8 of each word.
-        width: characters of a word, start and end included; at least 3.
-        special_ids: index in `token_bytes` of the special tokens, by name.
+    `special_ids` is the index in `token_bytes` of the special tokens, by name.
 
     Example:
         >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()

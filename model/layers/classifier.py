@@ -36,5 +36,4 @@ class Classifier(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., classes]."""
-        x = self.norm(self.act(self.dense(self.input_dropout(states))))
-        return self.out(self.dropout(x))
+        return self.out(self.dropout(self.norm(self.act(self.dense(self.input_dropout(states))))))

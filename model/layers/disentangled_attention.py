@@ -23,8 +23,7 @@ class RelativeTable(nn.Module):
     def forward(self, positions: Tensor) -> RelativePositions:
         """Return the vectors and the table row of each pair of `positions`, [B, T] or [1, T] for all rows."""
         every = torch.arange(self.table.num_embeddings, device=positions.device)
-        distance = positions[:, :, None] - positions[:, None, :]
-        rows = relative_row(distance, self.max_distance, self.buckets)
+        rows = relative_row(positions[:, :, None] - positions[:, None, :], self.max_distance, self.buckets)
         return RelativePositions(self.norm(self.table(every)), rows, positions)
 
 
@@ -53,8 +52,7 @@ class DisentangledAttention(Attention):
         scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
         if plan.mask is not None:
             scores = scores.masked_fill(~plan.mask, BLOCKED)
-        mixed = super().mix(wide_query, wide_key, value.float(), plan._replace(mask=scores))
-        return mixed.to(value.dtype)
+        return super().mix(wide_query, wide_key, value.float(), plan._replace(mask=scores)).to(value.dtype)
 
     def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
         """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
@@ -63,8 +61,7 @@ class DisentangledAttention(Attention):
         sign for position-to-content.
         """
         vectors = self.position_dropout(relative.vectors)
-        shape = (*query.shape[:2], *relative.rows.shape[1:])
-        rows = relative.rows[:, None].expand(shape)
+        rows = relative.rows[:, None].expand(*query.shape[:2], *relative.rows.shape[1:])
         scores = query.new_zeros(())
         # content-to-position: queries [B, heads, T, head_dim] against one key per distance [1, heads, rows, head_dim]
         if self.chosen.content_to_position:
@@ -92,10 +89,7 @@ def relative_row(distance: Tensor, max_distance: int, buckets: int | None) -> Te
 def log_bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
     """Return the signed bucket of each distance: the distance itself up to buckets / 2, then logarithmic, rounded up.
 
-    Args:
-        distance: int64, any shape.
-        buckets: of one direction; the distance max_distance - 1 has the last, buckets - 1.
-        max_distance: more than buckets / 2 + 1.
+    `buckets` are those of one direction; the distance max_distance - 1 has the last, buckets - 1.
 
     Example:
         >>> log_bucket(torch.tensor([-511, -4, -3, -2, 0, 2, 3, 40, 511]), buckets=6, max_distance=512).tolist()

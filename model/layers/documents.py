@@ -29,11 +29,6 @@ def reads_documents(states: Tensor, head_dim: int, dropout: float) -> bool:
 
     The flat kernel of an accelerator needs half precision, no dropout, and Ampere or later. When a CPU graph is
     compiled, each document would have a shape of its own.
-
-    Args:
-        states: inputs of the projections to queries, keys and values.
-        head_dim: width of a head.
-        dropout: dropout of the scores in this forward pass.
     """
     if dropout:
         return False

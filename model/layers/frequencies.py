@@ -10,18 +10,13 @@ from clozeline.model.configuration.position import ScalingConfig
 
 def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tensor:
     """Return theta^(-2i / width) for i below width / 2: radians per position, fp32."""
-    exponents = torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width
-    return 1.0 / theta**exponents
+    return 1.0 / theta ** (torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width)
 
 
 def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
     """Return the scaled frequencies [width / 2] of rotary positions.
 
-    Args:
-        scaling: the method and its parameters.
-        width: width of a head.
-        theta: base of the wavelengths.
-        positions: position ids, any shape; only `dynamic` reads them, and scales the batch by its largest position.
+    Only `dynamic` reads the position ids, of any shape, and scales the batch by its largest.
     """
     plain, old = frequencies(width, theta, positions.device), scaling.original_maximum or 0
     match scaling.kind:
@@ -67,5 +62,4 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
     if scaling.truncate:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, width - 1)
-    pairs = torch.arange(width // 2, dtype=torch.float32, device=device)
-    return ((pairs - low) / (high - low or 0.001)).clamp(0, 1)
+    return ((torch.arange(width // 2, dtype=torch.float32, device=device) - low) / (high - low or 0.001)).clamp(0, 1)

@@ -17,17 +17,11 @@ class LongShortTermMemory(nn.Module):
 
     Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent matrix, the same
     ones at all tokens. The parameter is the full matrix, in evaluation and in checkpoints.
-
-    Args:
-        inputs: width of the inputs.
-        outputs: width of outputs and cells.
-        weight_dropout: probability of dropping an entry.
     """
 
     def __init__(self, inputs: int, outputs: int, weight_dropout: float) -> None:
         super().__init__()
-        self.outputs = outputs
-        self.weight_dropout = weight_dropout
+        self.outputs, self.weight_dropout = outputs, weight_dropout
         self.input = nn.Parameter(torch.empty(4 * outputs, inputs))
         self.recurrent = nn.Parameter(torch.empty(4 * outputs, outputs))
         self.bias = nn.Parameter(torch.empty(4 * outputs))

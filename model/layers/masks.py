@@ -63,11 +63,7 @@ def padding_mask(
 ) -> Tensor | None:
     """Return [B, 1, 1, columns] bool, True at tokens; None if no row is padded, which allows the faster kernel.
 
-    Args:
-        lengths: [B], or [] where `add_host_shapes` has found no padding.
-        columns: T.
-        device: of the mask.
-        left_padding: [B], padding before the tokens of each row; None = 0.
+    `lengths` is [B], or [] where `add_host_shapes` has found no padding; `left_padding` [B] comes before the tokens.
     """
     if lengths.ndim == 0:
         return None
@@ -122,24 +118,18 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
     A position of the content stream reads positions of its own rank and of lower ones. The query of rank r, in row T +
     r - 1 of the mask, reads those below r.
 
-    Args:
-        rank: [B, T], 0 for context, r for the position that is predicted as the r-th.
-        predicted: number of queries of a row.
-
     Example:
         >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
         [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
     """
     # highest rank that each state may read: its own in the content stream, r - 1 in the query of rank r
-    below = torch.arange(predicted, device=rank.device).expand(len(rank), -1)
-    highest = torch.cat((rank, below), dim=1)
+    highest = torch.cat((rank, torch.arange(predicted, device=rank.device).expand(len(rank), -1)), dim=1)
     return (rank[:, None, :] <= highest[:, :, None])[:, None]
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
     """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] positions, which all positions may see."""
-    positions = torch.arange(columns, device=prefix_length.device)
-    return (positions < prefix_length[:, None])[:, None, None, :]
+    return (torch.arange(columns, device=prefix_length.device) < prefix_length[:, None])[:, None, None, :]
 
 
 def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
@@ -161,8 +151,7 @@ def plan_attention(
         bias: additive scores [B or 1, heads, T, T], or None.
         padding: from `padding_mask`, or None.
         causal: no position sees a later one. This alone hides padding on the right, so that a causal stack is given
-            padding
-            only where it is on the left.
+            padding only where it is on the left.
         rotation: passed on.
         pairs: [B or 1, 1, T, T] bool, the combination of `document_mask`, `mode_mask` and `window_mask`, or None.
         prefix: from `prefix_mask`, where a causal stack reads the start of a row in both directions.

@@ -19,12 +19,10 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
 
     Args:
         kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv 1908.10084); last, the last
-            token,
-            the only one that has seen the entire row in a causal stack; decoder_last, the decoder's state at the
-            position of
-            the encoder's last token, as the decoder reads the same row shifted by one (arXiv 1910.13461); pair, the
-            means a
-            and b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its special tokens.
+            token, the only one that has seen the entire row in a causal stack; decoder_last, the decoder's state at the
+            position of the encoder's last token, as the decoder reads the same row shifted by one (arXiv 1910.13461);
+            pair, the means a and b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its
+            special tokens.
         hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
         tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair: `type_ids` [B, T].
 

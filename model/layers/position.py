@@ -85,8 +85,7 @@ class T5Bias(Position):
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         distance = keys[:, None, :] - queries[:, :, None]
         buckets = t5_bucket(distance, self.table.num_embeddings, self.max_distance, self.causal)
-        scores: Tensor = self.table(buckets)
-        return scores.permute(0, 3, 1, 2)
+        return self.table(buckets).permute(0, 3, 1, 2)
 
 
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:

@@ -12,12 +12,6 @@ class ProjectedLstm(nn.Module):
     """An LSTM with a projection; cells and outputs are clipped at every token.
 
     torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are computed before it.
-
-    Args:
-        inputs: width of the inputs.
-        cells: width of the cells.
-        outputs: width of the outputs, which the next token reads.
-        clip: bound of the absolute values of cells and outputs.
     """
 
     def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:

@@ -113,5 +113,4 @@ def wave_index(positions: Tensor, columns: int) -> Tensor:
         >>> wave_index(torch.tensor([[0, 2]]), 3).tolist()  # distances 0, -1, -2 and 2, 1, 0
         [[[[2, 3, 4], [0, 1, 2]]]]
     """
-    keys = torch.arange(columns, device=positions.device)
-    return (columns - 1 - positions[:, :, None] + keys)[:, None]
+    return (columns - 1 - positions[:, :, None] + torch.arange(columns, device=positions.device))[:, None]

@@ -22,6 +22,5 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, *rest: Any) -> Tensor:
         """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
         if self.before:
-            branch: Tensor = self.dropout(self.body(self.norm(x), *rest))
-            return x + branch
+            return x + self.dropout(self.body(self.norm(x), *rest))
         return self.norm(x + self.dropout(self.body(x, *rest)))

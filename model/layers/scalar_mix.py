@@ -11,9 +11,7 @@ from clozeline.model.parameters.initial_values import Draw, constant
 class ScalarMix(nn.Module):
     """gain x sum over layers of softmax(weights)[layer] x state; at first the mean.
 
-    Args:
-        layers: number of layers.
-        normalize: normalize each layer first, over all features of all real positions of the batch.
+    `normalize` normalizes each layer first, over all features of all real positions of the batch.
     """
 
     def __init__(self, layers: int, *, normalize: bool = False) -> None:
@@ -33,8 +31,6 @@ class ScalarMix(nn.Module):
             inside, count = real[..., None], real.sum() * states[0].shape[-1]
             centered = [state - (state * inside).sum() / count for state in states]
             variances = [(state * inside).square().sum() / count for state in centered]
-            states = [
-                state * torch.rsqrt(variance + 1e-12) for state, variance in zip(centered, variances, strict=True)
-            ]
-        shares = self.weights.softmax(0)
-        return self.gain * torch.einsum("l,l...->...", shares, torch.stack(list(states)))
+            pairs = zip(centered, variances, strict=True)
+            states = [state * torch.rsqrt(variance + 1e-12) for state, variance in pairs]
+        return self.gain * torch.einsum("l,l...->...", self.weights.softmax(0), torch.stack(list(states)))

@@ -1,6 +1,7 @@
 """A stack of layers between embeddings and an optional final norm."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Self
 
 import torch
@@ -91,8 +92,10 @@ class Stack(nn.Module):
             if apart:
                 return AttentionPlan(None, self.causal, rotation, documents=documents, window=window)
             bias, seen = position.bias(positions, columns), pairs
-            if window is not None:
-                seen = self._window(pairs, positions, columns, cache)
+            if window is not None:  # counted along the row, whatever the position ids are
+                keys = torch.arange(columns.shape[1], device=columns.device)[None] if cache is None else columns
+                near = window_mask(keys if cache is None else positions, keys, window)
+                seen = near if pairs is None else near & pairs
             if cache is None:
                 return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(relative=relative)
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
@@ -103,8 +106,7 @@ class Stack(nn.Module):
             plan_local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(source_visible, cache=cache)
         for index, weights in enumerate(self.order):  # layers may share weights
-            chosen = plan_local if index in self.local_layers else plan_global
-            x = self.layers[weights](x, chosen, source, source_plan)
+            x = self.layers[weights](x, plan_local if index in self.local_layers else plan_global, source, source_plan)
         return self.dropout(self.norm(x))
 
     def _reads_documents(
@@ -116,13 +118,6 @@ class Stack(nn.Module):
             return False
         return reads_documents(x, self.head_width, self.attention_dropout if self.training else 0.0)
 
-    def _window(self, pairs: Tensor | None, positions: Tensor, columns: Tensor, cache: Cache | None) -> Tensor:
-        """Return the pairs that local layers see, counted along the row, whatever the position ids are."""
-        if cache is None:
-            positions = columns = torch.arange(columns.shape[1], device=columns.device)[None]
-        near = window_mask(positions, columns, self.window or 0)
-        return near if pairs is None else near & pairs
-
     def share(self, other: Self) -> None:
         """Use the weights of another stack, except for positions and cross-attention."""
         self.embeddings, self.norm = other.embeddings, other.norm
@@ -133,25 +128,17 @@ class Stack(nn.Module):
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
     """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output."""
     states: list[Tensor] = []
-    hooks = [
-        module.register_forward_hook(lambda _, __, state: states.append(state))
-        for module in (stack.embeddings, *stack.layers)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for module in (stack.embeddings, *stack.layers):
+            hooks.callback(module.register_forward_hook(lambda _, __, state: states.append(state)).remove)
         last = read()
-    finally:
-        for hook in hooks:
-            hook.remove()
     return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # without the positions of a prompt adapter
 
 
 def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[int]:
     """Return the index of the weights that each layer uses (ALBERT, arXiv 1909.11942).
 
-    Args:
-        layers: layers of the stack.
-        groups: sets of weights, used in turn by consecutive layers; None: nothing is shared.
-        group_layers: layers of a group.
+    Consecutive layers use the groups in turn; None: nothing is shared.
 
     Example:
         >>> shared_layers(6, 2, 1), shared_layers(6, 1, 2)

@@ -8,9 +8,7 @@ from torch.nn import functional as F
 def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
     """Return [B, T - 1] bool, True where a position and the next are tokens of one document; None: all are.
 
-    Args:
-        padding: [B, 1, 1, T] bool from `padding_mask`, or None.
-        document_ids: [B, T] document numbers, or None where a row is one document.
+    `padding` is [B, 1, 1, T] bool from `padding_mask`, `document_ids` [B, T] the document of each position.
     """
     joined = None
     if padding is not None:
@@ -23,13 +21,9 @@ def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor
 
 
 def trigrams(vectors: Tensor, joined: Tensor | None) -> Tensor:
-    """Return [B, T, 3 x width]: the vectors of the next token, the token itself and the previous one.
+    """Return [B, T, 3 x width]: the vectors [B, T, width] of the next token, the token itself and the previous one.
 
-    A neighbor outside the row or document, or in the padding, is zeros.
-
-    Args:
-        vectors: token vectors [B, T, width].
-        joined: from `neighbor_mask`.
+    A neighbor outside the row or document, or in the padding, is zeros, as `neighbor_mask` says.
 
     Example:
         >>> trigrams(torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([[True, False]])).tolist()

@@ -11,18 +11,8 @@ class VocabularyProjection(nn.Module):
     """Scores over the vocabulary, from a weight of its own or the token embedding's.
 
     A tied weight is the same `Parameter` in both modules, and each reads it in its own forward only, so that ZeRO stage
-    3 gathers it for each, while the parameter, its gradient and its optimizer state exist once.
-
-    Args:
-        width: features of the states that the weight reads.
-        vocab_size: ids that are predicted.
-        tokens: the token embedding; the weight has as many rows.
-        tied: the weight is the token embedding's.
-        bias: add a bias to the scores.
-        extra: further features of the states, read by separate columns (MobileBERT, arXiv 2004.02984).
-
-    Raises:
-        ConfigurationError: the token embedding has another width than the states.
+    3 gathers it for each, while the parameter, its gradient and its optimizer state exist once. The weight reads
+    `width` features of the states; `extra` ones are read by separate columns (MobileBERT, arXiv 2004.02984).
     """
 
     def __init__(
@@ -46,7 +36,7 @@ class VocabularyProjection(nn.Module):
         if self.extra is None:
             return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
         width = self.weight.shape[1]
-        scores: Tensor = F.linear(hidden[..., :width], self.weight, self.bias) + self.extra(hidden[..., width:])
+        scores = F.linear(hidden[..., :width], self.weight, self.bias) + self.extra(hidden[..., width:])
         return scores[..., : self.vocab_size]
 
 

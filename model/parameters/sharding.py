@@ -25,5 +25,4 @@ WHOLE: Final = Placement(nullcontext, nullcontext)
 
 def full_shape(parameter: Tensor) -> torch.Size:
     """Return the shape of a parameter; DeepSpeed's ZeRO 3 leaves an empty tensor and keeps the shape in `ds_shape`."""
-    shape: torch.Size = getattr(parameter, "ds_shape", parameter.shape)
-    return shape
+    return getattr(parameter, "ds_shape", parameter.shape)

@@ -31,8 +31,7 @@ def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[li
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch:
             full = (len(batch) + 1) * lengths[row] > tokens
-            many = 4 * len(batch) * lengths[batch[0]] >= tokens
-            if full or (many and lengths[row] != lengths[batch[0]]):
+            if full or (4 * len(batch) * lengths[batch[0]] >= tokens and lengths[row] != lengths[batch[0]]):
                 yield batch
                 batch = []
         batch.append(row)
@@ -61,11 +60,7 @@ def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
 
 
 def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:
-    """Return the name of the head with a target, and the head.
-
-    Raises:
-        ConfigurationError: there is none, or the model is in training mode.
-    """
+    """Return the name of the head with a target, and the head; refuse a model in training mode or without one."""
     if model.training:
         raise ConfigurationError(f"{purpose} need a model in evaluation mode, call eval() first")
     for name, head in model.heads.items():

@@ -70,7 +70,7 @@ def test_the_token_table_knows_no_context() -> None:
         ("-4", "a number from -3 to 2"),
         ("top", "layer=top: expected"),
         ("last4_sum", "expected a model of 4 layers or more, got 2"),
-        ("scalar_mix", "no head of this model has learned a mix; it has masked_lm"),
+        ("scalar_mix", "no head has learned a mix; there are masked_lm"),
     ],
 )
 def test_layers_that_are_not_there(layer: str, message: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -53,23 +53,15 @@ _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.
 
 @dataclass(frozen=True)
 class _Pending:
-    """A save whose parts are being written.
+    """A save whose parts are being written."""
 
-    Args:
-        step: steps done.
-        state: of the run, as plain data.
-        has_base: the base model of an adapter is not stored.
-        shapes: of the parameters.
-        final: directory under its final name.
-        written: metadata of this rank's part, once it is on disk.
-    """
-
-    step: int
-    state: dict[str, Any]
-    has_base: bool
+    state: TrainState
     shapes: dict[str, list[int]]
+    """of the parameters"""
     final: Path
+    """directory under its final name"""
     written: Future[Written]
+    """metadata of this rank's part, once it is on disk"""
 
 
 class Checkpoints:
@@ -94,11 +86,7 @@ class Checkpoints:
         """Copies for background saves, reused by the next one."""
 
     def prepare(self) -> None:
-        """Create the directory and remove the files of interrupted saves.
-
-        Raises:
-            StorageError: the directory cannot be created.
-        """
+        """Create the directory and remove the files of interrupted saves."""
         with self.world.together():
             if self.world.rank == 0:
                 self.directory.mkdir(parents=True, exist_ok=True)
@@ -107,12 +95,7 @@ class Checkpoints:
                 sweep(self.directory)
 
     def save(self, engine: Engine, state: TrainState, *, wait: bool = True) -> bool:
-        """Save a checkpoint; return whether it is committed, or started.
-
-        Args:
-            engine: the engine.
-            state: of the run.
-            wait: return when it is committed; false: write a copy in the background, for `poll` to commit.
+        """Save a checkpoint; return whether it is committed. Without `wait`, start a copy that `poll` commits.
 
         Raises:
             SaveError: `max_failures` saves in a row have failed.
@@ -128,15 +111,13 @@ class Checkpoints:
         if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
             return self._report_end(state.step, final, problem)
         # write this rank's part
-        part = hidden / part_name(self.world.rank)
-        self._pending = _Pending(
-            state.step,
-            state.plain(),
-            bool(state.base),
-            partitions.shapes(engine),
-            final,
-            self._write(engine, part, wait),
-        )
+        try:
+            content = snapshot(engine, None if wait else self._copies)
+            written = self._writer.submit(write_part, content, hidden / part_name(self.world.rank))
+        except CheckpointError as error:  # reported at the commit, where all ranks meet
+            written = Future()
+            written.set_exception(error)
+        self._pending = _Pending(state, partitions.shapes(engine), final, written)
         return self.finish() if wait else True
 
     def poll(self) -> bool:
@@ -150,16 +131,15 @@ class Checkpoints:
         pending, self._pending = self._pending, None
         if pending is None:
             return not self._failures
-        return self._report_end(pending.step, pending.final, self._conclude(pending))
+        return self._report_end(pending.state.step, pending.final, self._conclude(pending))
 
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
         # committed: prune old checkpoints
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
             self._refused.discard(final.name)
-            self._report(
-                "save", step=step, checkpoint=final.name
-            )  # before pruning: status.json never names a removed one
+            # before pruning: status.json never names a removed one
+            self._report("save", step=step, checkpoint=final.name)
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
             return True
@@ -177,7 +157,7 @@ class Checkpoints:
     def score(self, state: TrainState) -> None:
         """Add a held-out loss to the checkpoint of its step, which was saved before the evaluation."""
         path = self.directory / f"step-{state.step:08d}"
-        if self._pending is not None and self._pending.step == state.step:
+        if self._pending is not None and self._pending.state.step == state.step:
             self.finish()
         if self.world.rank > 0 or path.name != self._current:
             return
@@ -188,14 +168,6 @@ class Checkpoints:
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
-
-    def _write(self, engine: Engine, path: Path, wait: bool) -> Future[Written]:
-        try:
-            return self._writer.submit(write_part, snapshot(engine, None if wait else self._copies), path)
-        except CheckpointError as error:  # reported at the commit, where all ranks meet
-            failed: Future[Written] = Future()
-            failed.set_exception(error)
-            return failed
 
     def _conclude(self, pending: _Pending) -> str | None:
         """Commit what all ranks have written; return the problem on every rank, or None."""
@@ -211,8 +183,7 @@ class Checkpoints:
         if self.world.rank == 0:
             try:
                 if problem is None:
-                    parts = [part for part, _ in gathered if part]
-                    _commit(_assemble(pending, parts), hidden, pending.final)
+                    _commit(_assemble(pending, [part for part, _ in gathered if part]), hidden, pending.final)
             except (OSError, CheckpointError) as error:
                 problem = str(error)
             if problem is not None:
@@ -222,17 +193,14 @@ class Checkpoints:
     def _first_problem(self, problem: str | None) -> str | None:
         return next((text for text in self.world.gather(problem) if text), None)
 
-    def _free(self) -> int:
-        return shutil.disk_usage(self.directory).free
-
     def _make_room(self, hidden: Path) -> str | None:
         """Create the hidden directory; if space is short, first remove the checkpoint that is next to go."""
         try:
             remove(hidden)
             previous = max((size_of(path) for path in steps_in(self.directory)), default=0)
-            if self._current and (self._full or self._free() < 1.2 * previous):
+            if self._current and (self._full or shutil.disk_usage(self.directory).free < 1.2 * previous):
                 self._prune(self._current, max(1, self.config.keep_last - 1))
-            if (free := self._free()) < 1.2 * previous:
+            if (free := shutil.disk_usage(self.directory).free) < 1.2 * previous:
                 return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
             hidden.mkdir()
         except OSError as error:
@@ -254,19 +222,20 @@ class Checkpoints:
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)
-        checkpoint = choose(self.directory, names, self.validate, self._refuse)
+
+        def refuse(name: str, reason: str) -> None:
+            self._refused.add(name)
+            self._report("checkpoint_refused", checkpoint=name, reason=reason)
+
+        checkpoint = choose(self.directory, names, self.validate, refuse)
         self._current = None if checkpoint is None else checkpoint[0].name
         return checkpoint
-
-    def _refuse(self, name: str, reason: str) -> None:
-        self._refused.add(name)
-        self._report("checkpoint_refused", checkpoint=name, reason=reason)
 
     def validate(self, path: Path) -> Index:
         """Check a checkpoint against its index; each rank checks its share of the parts."""
         with self.world.together():
-            hashes = self.config.verify == "full"
-            index = check_share(path, hashes=hashes, rank=self.world.rank, size=self.world.size)
+            size = self.world.size
+            index = check_share(path, hashes=self.config.verify == "full", rank=self.world.rank, size=size)
             self._refused.discard(path.name)
         return index
 
@@ -277,7 +246,7 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     kinds_of: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
     for part, from_rank in enumerate(written):
-        for name, group, start, count, keys in from_rank.rows:
+        for name, group, start, count, keys in from_rank.content.rows:
             slices[name].append((part, start, count))
             kinds_of[name].add((group, tuple(keys)))
     # every parameter must have one group, and slices that tile it
@@ -291,12 +260,13 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
         if problem := tiling_problem(name, record):
             raise CheckpointError(problem)
         parameters[name] = record
-    if any(other.scalars != written[0].scalars for other in written):
-        raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
+    first, scalars = written[0].content, [from_rank.content.scalars for from_rank in written]
+    if any(other != first.scalars for other in scalars):
+        raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    whole = written[0].whole
-    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.has_base else FORMAT
-    return Index(pending.state, written[0].scalars, parameters, written[0].buffers, files, version, whole)
+    whole = first.whole
+    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.state.base else FORMAT
+    return Index(pending.state.plain(), first.scalars, parameters, first.buffers, files, version, whole)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:
@@ -315,11 +285,7 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
-    """Load a checkpoint into an engine, if there is one, and anchor the weights as the regularizer says.
-
-    Raises:
-        ClozelineError: the checkpoint does not fit, or the anchors cannot be read.
-    """
+    """Load a checkpoint into an engine, if there is one, and anchor the weights as the regularizer says."""
     if checkpoint is not None:
         load(engine, *checkpoint)
     partitions.set_anchors(engine, new)

@@ -26,13 +26,10 @@ def candidates(directory: Path) -> tuple[list[str], str]:
 def choose(
     directory: Path, names: Sequence[str], check: Callable[[Path], Index], refuse: Callable[[str, str], None]
 ) -> tuple[Path, Index] | None:
-    """Return the first valid checkpoint; None if there is no checkpoint.
+    """Return the first valid checkpoint of `names`, preferred first; None if there is no checkpoint.
 
-    Args:
-        directory: of the checkpoints.
-        names: of the checkpoints, preferred first.
-        check: reads the index and checks the rest.
-        refuse: called with name and reason of each skipped checkpoint, once a valid one is found.
+    `check` reads the index and checks the rest; `refuse` gets name and reason of each skipped checkpoint, once a valid
+    one is found.
 
     Raises:
         CheckpointError: there are checkpoints, but none is valid: a run never overwrites them.
@@ -63,8 +60,7 @@ def choose(
 def check_share(path: Path, *, hashes: bool, rank: int = 0, size: int = 1) -> Index:
     """Check the index of a checkpoint, and every `size`-th part from `rank` on; return the index."""
     index = Index.read(path)
-    state = read_state(index)
-    if path.name != (name := f"step-{state.step:08d}"):
+    if path.name != (name := f"step-{read_state(index).step:08d}"):
         raise CheckpointError(f"{path}: holds {name}, the folder was renamed")
     for part in range(rank, len(index.files), size):
         check_files(path, index.files, hashes=hashes, only=[part_name(part)])

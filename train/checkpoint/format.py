@@ -129,8 +129,7 @@ class Index:
 
 
 def _with_checksum(plain: dict[str, Any]) -> bytes:
-    whole = {**plain, "checksum": canonical_sha256(plain)}
-    return (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+    return (json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n").encode()
 
 
 def steps_in(directory: Path) -> list[Path]:

@@ -18,11 +18,7 @@ _TYPES: Final = {False: ("F32",), True: ("F32", "BF16", "F16", "F64")}
 
 
 def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: bool, only: Iterable[str]) -> None:
-    """Compare parts with their records.
-
-    Raises:
-        CheckpointError: a part is missing, or has another size or hash.
-    """
+    """Compare parts with their records."""
     for name in only:
         path, record = directory / name, files[name]
         try:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,41 +17,33 @@ from clozeline.train.engine import Engine
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Content of a rank's part, and its entries of the index.
-
-    Args:
-        tensors: by name in the file, contiguous, on the CPU.
-        rows: name, group, start, count and states of each slice of a parameter.
-        scalars: optimizer group → state → number.
-        buffers: names of the buffers among the tensors.
-        whole: unsliced optimizer states among them → shape.
-    """
+    """Content of a rank's part, and its entries of the index."""
 
     tensors: Mapping[str, Tensor]
+    """by name in the file, contiguous, on the CPU; none once they are written"""
     rows: list[tuple[str, str, int, int, list[str]]]
+    """name, group, start, count and states of each slice of a parameter"""
     scalars: dict[str, dict[str, float]]
+    """optimizer group → state → number"""
     buffers: list[str]
+    """names of the buffers among the tensors"""
     whole: dict[str, list[int]]
+    """unsliced optimizer states among them → shape"""
 
 
 @dataclass(frozen=True)
 class Written:
-    """Metadata of a part on disk."""
+    """A part on disk: its entries of the index, and its size and hash."""
 
-    rows: list[tuple[str, str, int, int, list[str]]]
-    scalars: dict[str, dict[str, float]]
-    buffers: list[str]
-    whole: dict[str, list[int]]
+    content: Snapshot
     file: FileRecord
 
 
 def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapshot:
     """Collect what this rank writes of an engine's state.
 
-    Args:
-        engine: the engine.
-        copies: memory for copies, reused by the next call; None: return views of CPU state, to be written before the
-            next update.
+    `copies` is memory for copies, reused by the next call; None: return views of CPU state, to be written before the
+    next update.
 
     Raises:
         CheckpointError: the optimizer has a state that the format cannot store.
@@ -62,10 +54,12 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     live = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
     live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
     live = {name: tensor.detach() for name, tensor in live.items()}
+    if copies is None:
+        stored = {name: tensor.contiguous().cpu() for name, tensor in live.items()}
+    else:
+        stored = _copy_into(live, copies)
     return Snapshot(
-        {name: tensor.contiguous().cpu() for name, tensor in live.items()}
-        if copies is None
-        else _copy_into(live, copies),
+        stored,
         [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
         partitions.scalars(engine),
         sorted(buffers),
@@ -92,6 +86,4 @@ def write_part(content: Snapshot, path: Path) -> Written:
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
     sync(path)
-    return Written(
-        content.rows, content.scalars, content.buffers, content.whole, FileRecord(path.stat().st_size, file_hash(path))
-    )
+    return Written(replace(content, tensors={}), FileRecord(path.stat().st_size, file_hash(path)))

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,23 +18,21 @@ HIDDEN: Final = ".tmp-"
 def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig, refused: Collection[str]) -> None:
     """Remove all checkpoints except the last k, every n-th, the best, milestones and `latest`.
 
-    Later steps stay until the run replaces them.
-
-    Args:
-        directory: of the checkpoints.
-        latest: name of the newest.
-        keep_last: k.
-        config: the other rules.
-        refused: names of damaged checkpoints, which are not counted.
+    Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not counted.
     """
     paths = [path for path in steps_in(directory) if _step(path.name) <= _step(latest)]
     valid = [path for path in paths if path.name not in refused]
     kept = {latest, *(path.name for path in valid[-keep_last:])}
     if every := config.keep_every:
         kept |= {path.name for path in valid if _step(path.name) % every == 0}
-    states = _states(valid)
-    if config.keep_best:
-        kept |= _best(states)
+    states: dict[str, dict[str, Any]] = {}
+    for path in valid:
+        with suppress(CheckpointError, NewerFormatError):
+            states[path.name] = Index.read(path).state
+    losses = {name: state["heldout_loss"] for name, state in states.items() if state.get("heldout_loss") is not None}
+    finite = [(loss, name) for name, loss in losses.items() if math.isfinite(loss)]
+    if config.keep_best and finite:
+        kept.add(min(finite)[1])
     if best := states.get(latest, {}).get("best"):
         kept.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
@@ -46,23 +44,6 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
 
 def _step(name: str) -> int:
     return int(name.removeprefix("step-"))
-
-
-def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    states = {}
-    for path in paths:
-        with suppress(CheckpointError, NewerFormatError):
-            states[path.name] = Index.read(path).state
-    return states
-
-
-def _best(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    losses = {
-        name: loss
-        for name, state in states.items()
-        if (loss := state.get("heldout_loss")) is not None and math.isfinite(loss)
-    }
-    return {min(losses, key=lambda name: (losses[name], name))} if losses else set()
 
 
 def remove(path: Path) -> None:

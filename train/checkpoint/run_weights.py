@@ -14,11 +14,7 @@ from clozeline.train.optim.optimizers import AVERAGE
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
-    """Return a verified checkpoint and its index.
-
-    Args:
-        run: the run directory.
-        step: its step; None: the checkpoint to resume from.
+    """Return the verified checkpoint of a step and its index; None: the checkpoint to resume from.
 
     Raises:
         ConfigurationError: not a run directory, or without such a checkpoint.
@@ -30,14 +26,18 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
     # newest valid checkpoint
     if step is None:
-        checkpoint = find_newest(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
+
+        def note(name: str, reason: str) -> None:
+            if os.environ.get("RANK", "0") == "0":
+                sys.stderr.write(f"note: {name} is passed over: {reason}\n")
+
+        checkpoint = find_newest(checkpoints, note)
         assert checkpoint is not None, "there are checkpoints: one is valid, or that was an error"
         return checkpoint
     # checkpoint of a step
     if step not in steps:
-        raise ConfigurationError(
-            f"{checkpoints}: holds no checkpoint of step {step}, only of {', '.join(map(str, steps[-8:]))}"
-        )
+        known = ", ".join(map(str, steps[-8:]))
+        raise ConfigurationError(f"{checkpoints}: holds no checkpoint of step {step}, only of {known}")
     path = checkpoints / f"step-{step:08d}"
     try:
         return path, check_share(path, hashes=True)
@@ -50,8 +50,3 @@ def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
     reader = CheckpointReader(directory, index)
     keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in index.parameters.items()}
     return {name: reader.parameter(key, name) for name, key in keys.items()}
-
-
-def _note(text: str) -> None:
-    if os.environ.get("RANK", "0") == "0":
-        sys.stderr.write(f"note: {text}\n")

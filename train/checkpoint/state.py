@@ -72,19 +72,14 @@ class TrainState:
 
 
 def read_state(index: Index) -> TrainState:
-    """Return the state in an index.
-
-    Raises:
-        CheckpointError: a key is missing, unknown, of another type or contradictory.
-    """
+    """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
     try:
         state: TrainState = TypeAdapter(TrainState).validate_json(json.dumps(index.state))
     except ValidationError as error:
         raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
     if state.stream.get("samples", state.samples) != state.samples:
-        raise CheckpointError(
-            f"checkpoint state: samples {state.samples} contradict the stream's {state.stream['samples']}"
-        )
+        of_stream = state.stream["samples"]
+        raise CheckpointError(f"checkpoint state: samples {state.samples} contradict the stream's {of_stream}")
     return state
 
 
@@ -94,9 +89,9 @@ def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> 
     if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data
         pairs[0]["data (digest)"], pairs[1]["data (digest)"] = saved.dataset, now.dataset
     keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
-    free = [f"{key}." for key in allowed]
+    free = tuple(f"{key}." for key in allowed)
     return [
         f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"
         for key in keys
-        if not any(f"{key.removesuffix(' (digest)')}.".startswith(prefix) for prefix in free)
+        if not f"{key.removesuffix(' (digest)')}.".startswith(free)
     ]

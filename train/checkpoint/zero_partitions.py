@@ -67,26 +67,23 @@ def set_whole_states(engine: Engine, states: Mapping[str, Tensor]) -> None:
 def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     """Return the fragments on this rank, in the order of the model's parameters.
 
-    Args:
-        engine: the engine.
-        owned: only what this rank writes; at stage 0, an equal share of all elements.
+    `owned`: only what this rank writes; at stage 0, an equal share of all elements.
     """
     trainable = list(segments_of(engine.model, engine.deepspeed))
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
-    fragments = [_fragment(engine, piece) for piece in trainable if piece.count > 0]
+    fragments = []
+    for piece in trainable:
+        if piece.count <= 0:
+            continue
+        views = {WEIGHT: piece.of(piece.flat.data)}
+        for key, value in _states(engine, piece.flat).items():
+            if isinstance(value, Tensor) and value.shape == piece.flat.shape:
+                views[key] = piece.of(value)
+            elif not isinstance(value, Tensor) or value.numel() != 1:
+                raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
+        fragments.append(Fragment(piece.name, piece.group, piece.start, piece.count, views))
     return fragments + list(_frozen(engine, owned=owned))
-
-
-def _fragment(engine: Engine, piece: Segment) -> Fragment:
-    tensors = {WEIGHT: piece.flat.data}
-    for key, value in _states(engine, piece.flat).items():
-        if isinstance(value, Tensor) and value.shape == piece.flat.shape:
-            tensors[key] = value
-        elif not isinstance(value, Tensor) or value.numel() != 1:
-            raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
-    views = {key: piece.of(tensor) for key, tensor in tensors.items()}
-    return Fragment(piece.name, piece.group, piece.start, piece.count, views)
 
 
 def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
@@ -110,8 +107,7 @@ def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
 
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
     named: list[tuple[str, Any]] = [*engine.model.named_parameters()] if _holds_frozen(engine) else []
-    frozen = [(name, p) for name, p in named if not p.requires_grad]
-    for index, (name, p) in enumerate(frozen):
+    for index, (name, p) in enumerate((name, p) for name, p in named if not p.requires_grad):
         if engine.config.zero.stage == 3:
             width = p.ds_tensor.ds_numel
             start = engine.world.rank * width
@@ -123,11 +119,7 @@ def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
 
 
 def scalars(engine: Engine) -> dict[str, dict[str, float]]:
-    """Return the scalar optimizer states by group, such as the number of updates.
-
-    Raises:
-        CheckpointError: the flat buffers of a group disagree.
-    """
+    """Return the scalar optimizer states by group, such as the number of updates."""
     scalars: dict[str, dict[str, float]] = {}
     for flat, group in iterate_flats(engine.deepspeed):
         state = engine.optimizer.state.get(flat, {})
@@ -146,12 +138,8 @@ def prepare_states(
 ) -> None:
     """Create the optimizer state of every flat buffer, zeros to be overwritten, as the first step would.
 
-    Every buffer gets its own scalar tensors: torch updates them in place.
-
-    Args:
-        engine: the engine.
-        keys: optimizer group → elementwise states.
-        numbers: optimizer group → scalar state → value.
+    Every buffer gets its own scalar tensors: torch updates them in place. `keys` are the elementwise states of an
+    optimizer group, `numbers` its scalar ones.
     """
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
@@ -212,11 +200,8 @@ def memory(engine: Engine) -> dict[str, int]:
     for flat, _ in iterate_flats(engine.deepspeed):
         optimizer += [flat, *(value for value in _states(engine, flat).values() if isinstance(value, Tensor))]
     states = {address: size for address, size in _storages(optimizer).items() if address not in weight_storages}
-    return {
-        "weights": sum(weight_storages.values()),
-        "gradients": engine.gradient_bytes,
-        "optimizer": sum(states.values()),
-    }
+    held = {"weights": sum(weight_storages.values()), "gradients": engine.gradient_bytes}
+    return {**held, "optimizer": sum(states.values())}
 
 
 def _storages(tensors: list[Tensor | None]) -> dict[int, int]:

@@ -2,28 +2,21 @@
 
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from clozeline.pipeline.shards.store import as_url, local_path
 
-T = TypeVar("T")
 
-
-def with_absolute_paths(config: T) -> T:
+def with_absolute_paths(value: Any) -> Any:
     """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
-    absolute: T = _absolute(config)
-    return absolute
-
-
-def _absolute(value: Any) -> Any:
     if isinstance(value, Path):
         return value if as_url(value) is not None else local_path(value).absolute()
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(map(_absolute, value))
+        return type(value)(map(with_absolute_paths, value))
     if isinstance(value, dict):
-        return {key: _absolute(item) for key, item in value.items()}
+        return {key: with_absolute_paths(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        changes = {name: new for name, old in before.items() if (new := _absolute(old)) != old}
+        changes = {name: new for name, old in before.items() if (new := with_absolute_paths(old)) != old}
         return replace(value, **changes) if changes else value
     return value

@@ -157,14 +157,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         # batches and lanes
-        data = self.data
+        data, rows = self.data, self.data.global_batch
         if data.global_batch % data.lane_count:
-            raise ValueError(
-                f"data.lanes: expected a divisor of data.global_batch {data.global_batch}, got {data.lane_count}"
-            )
+            raise ValueError(f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}")
         if data.global_batch % data.micro_batch:
             raise ValueError(
-                f"data.micro_batch: expected a divisor of data.global_batch {data.global_batch}, got {data.micro_batch}"
+                f"data.micro_batch: expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
             )
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
@@ -183,15 +181,12 @@ class TrainConfig:
                 "`bind` to find its pieces: set zero.stage=0"
             )
         # evaluation, averages, logging
-        if self.optimizer.type.follows_heldout and (self.evaluate.every is None or self.evaluate.max_rows == 0):
-            raise ValueError(
-                f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
-                "evaluations, and evaluate.max_rows to more than 0"
-            )
-        if self.early_stop is not None and (self.evaluate.every is None or self.evaluate.max_rows == 0):
-            raise ValueError(
-                "early_stop: set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
-            )
+        if self.evaluate.every is None or self.evaluate.max_rows == 0:
+            how = "set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
+            if self.optimizer.type.follows_heldout:
+                raise ValueError(f"evaluate: {self.optimizer.name} follows the held-out loss: {how}")
+            if self.early_stop is not None:
+                raise ValueError(f"early_stop: {how}")
         if self.average is not None and self.optimizer.type.averages:
             raise ValueError(f"average: {self.optimizer.name} keeps its own average: remove the key")
         batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
@@ -209,51 +204,33 @@ class TrainConfig:
             "log.noise_scale": self.log.noise_scale or None,
             "unfreeze_every": self.unfreeze_every,
         }
-        self.zero.check_offload(
-            self.optimizer, self.precision, [key for key, value in incompatible.items() if value is not None]
-        )
-        self._check_regularizer()
-        for head in self.model.heads:
-            self._check_groups(head)
-        self._check_adapter()
+        unfit = [key for key, value in incompatible.items() if value is not None]
+        self.zero.check_offload(self.optimizer, self.precision, unfit)
+        self._check_model()
 
-    def _check_adapter(self) -> None:
-        if self.model.adapter is None:
-            return
-        if self.model.init_from is None:
+    def _check_model(self) -> None:
+        """Check what regularizers, heads and adapters need."""
+        kept, name = self.regularizer, "" if self.regularizer is None else self.regularizer.name
+        if kept is not None and self.model.init_from is None:
+            raise ValueError(f"regularizer: {name} needs model.init_from, the model that is to be kept")
+        if kept is not None and kept.type.replaces_decay and (decay := self.optimizer.options.weight_decay):
+            why = f"expected 0 with the regularizer {name}, which has its own decay, got {decay}"
+            raise ValueError(f"optimizer.weight_decay: {why}")
+        # a head must compare the same groups of rows at every world size and micro-batch
+        for head, options in self.model.heads.items():
+            if "group_size" not in find("clozeline.model.heads", head).settings:
+                continue
+            size, rows = options.group_size, self.data.micro_batch
+            if rows % size:
+                why = f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch holds entire groups"
+                raise ValueError(f"model.heads.{head}.group_size: {why}")
+            if self.data.length_buckets:
+                why = f"changes which rows the head {head} compares, and with it the loss; set it to false"
+                raise ValueError(f"data.length_buckets: {why}")
+        if self.model.adapter is not None and self.model.init_from is None:
             raise ValueError("model.adapter: expected model.init_from, a run or a folder with the model to adapt")
-        if self.freeze:
+        if self.model.adapter is not None and self.freeze:
             raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
-
-    def _check_regularizer(self) -> None:
-        if self.regularizer is None:
-            return
-        if self.model.init_from is None:
-            raise ValueError(
-                f"regularizer: {self.regularizer.name} needs model.init_from, the model that is to be kept"
-            )
-        decay = self.optimizer.options.weight_decay
-        if self.regularizer.type.replaces_decay and decay:
-            raise ValueError(
-                f"optimizer.weight_decay: expected 0 with the regularizer {self.regularizer.name}, which has its own "
-                f"decay, got {decay}"
-            )
-
-    def _check_groups(self, head: str) -> None:
-        """Check that a head compares the same groups of rows at every world size and micro-batch."""
-        if "group_size" not in find("clozeline.model.heads", head).settings:
-            return
-        size, rows = self.model.heads[head].group_size, self.data.micro_batch
-        if rows % size:
-            raise ValueError(
-                f"model.heads.{head}.group_size: expected a divisor of data.micro_batch {rows}, got {size}: a "
-                "micro-batch holds entire groups"
-            )
-        if self.data.length_buckets:
-            raise ValueError(
-                f"data.length_buckets: changes which rows the head {head} compares, and with it the loss; set it to "
-                "false"
-            )
 
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
@@ -266,11 +243,7 @@ def _default(kind: str) -> Chosen:
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:
-    """Return the micro-batches per rank and step.
-
-    Raises:
-        ConfigurationError: the world size does not fit the lanes or the batches; the message names sizes that fit.
-    """
+    """Return the micro-batches per rank and step; refuse a world size that does not fit the lanes or the batches."""
     data = config.data
     # ranks must divide the lanes
     if data.lane_count % world_size:
@@ -303,39 +276,11 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 
 
 _FREE: Final = (
-    "steps",
-    "output",
-    "branch_from",
-    "resume",
-    "zero",
-    "evaluate",
-    "early_stop",
-    "checkpoint",
-    "log",
-    "profile",
-    "watchdog_s",
-    "max_consecutive_skips",
-    "activation_checkpointing",
-    "compile",
-    "deterministic",
-    "model.init_from",
-    "init_parts",
-    "data.shards",
-    "data.weights",
-    "data.phases",
-    "data.corrupt",
-    "data.ignore",
-    "data.heldout",
-    "data.micro_batch",
-    "data.io_threads",
-    "data.prefetch_blocks",
-    "data.memory_bytes",
-    "data.token_dtype",
-    "data.length_buckets",
-    "data.label_capacity",
-    "data.on_damaged",
-    "data.max_damaged_fraction",
-    "data.store",
+    *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
+    *("watchdog_s", "max_consecutive_skips", "activation_checkpointing", "compile", "deterministic", "init_parts"),
+    *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
+    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
+    *("data.length_buckets", "data.label_capacity", "data.on_damaged", "data.max_damaged_fraction", "data.store"),
 )
 """Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""
 
@@ -374,8 +319,5 @@ def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten nested mappings to dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in plain.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat

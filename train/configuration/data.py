@@ -25,12 +25,9 @@ class OnlineCorruption(NamedObjective):
     """seed of corruption; default: that of the sample set"""
 
 
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
 OnlineEntries: TypeAlias = Annotated[
-    list[Annotated[OnlineCorruption, inline_options(OnlineCorruption)]], BeforeValidator(_as_list)
+    list[Annotated[OnlineCorruption, inline_options(OnlineCorruption)]],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [] if value is None else [value]),
 ]
 """The configuration's key `data.corrupt`."""
 

@@ -53,12 +53,10 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
 def wrap_in_zero(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:
     """Return DeepSpeed's engine around a model and its optimizer."""
     count = sum(full_shape(parameter).numel() for parameter in model.parameters())
-    settings = engine_config(config, world.size, count)
+    parts = {"model": model, "optimizer": optimizer, "config": engine_config(config, world.size, count)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        engine, *_ = load_deepspeed().initialize(
-            model=model, optimizer=optimizer, config=settings, dist_init_required=False
-        )
+        engine, *_ = load_deepspeed().initialize(**parts, dist_init_required=False)
     return engine
 
 
@@ -68,6 +66,5 @@ def placement_of(config: TrainConfig, world: World) -> Placement:
         return WHOLE
     zero = load_deepspeed().zero
     settings = engine_config(config, world.size, 1)  # says the type, too: `dtype` is not obeyed on processors
-    return Placement(
-        partial(zero.Init, config_dict_or_path=settings), partial(zero.GatheredParameters, modifier_rank=0)
-    )
+    gather = partial(zero.GatheredParameters, modifier_rank=0)
+    return Placement(partial(zero.Init, config_dict_or_path=settings), gather)

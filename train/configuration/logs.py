@@ -45,13 +45,7 @@ class ProfileConfig:
         return self.first + self.steps - 1
 
     def check(self, steps: int) -> None:
-        """Check that a run of `steps` steps contains all of them.
-
-        Raises:
-            ValueError: it ends earlier.
-        """
+        """Check that a run of `steps` steps contains all of them."""
         if self.last > steps:
-            raise ValueError(
-                f"profile: steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps: lower "
-                "profile.from, or raise steps"
-            )
+            where = f"steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps"
+            raise ValueError(f"profile: {where}: lower profile.from, or raise steps")

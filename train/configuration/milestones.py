@@ -9,15 +9,7 @@ _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> list[float]:
-    """Convert entries such as "10M tokens" to tokens, ascending; ["2k words"] at 1.5 tokens per word is [3000.0].
-
-    Args:
-        entries: a number with k, M or G, and `tokens` or `words`.
-        tokens_per_word: of the training text; None: unknown.
-
-    Raises:
-        ValueError: an entry is not a number of tokens or words.
-    """
+    """Convert entries such as "10M tokens" to tokens, ascending; ["2k words"] at 1.5 tokens per word is [3000.0]."""
     milestones = []
     for entry in entries:
         matched = _SEEN.fullmatch(entry)
@@ -25,8 +17,7 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
             raise ValueError(f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}")
         per_word = tokens_per_word if matched[3] == "words" else 1.0
         if per_word is None:
-            raise ValueError(
-                f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, which clozeline tokenizer-report prints"
-            )
+            how = "which clozeline tokenizer-report prints"
+            raise ValueError(f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, {how}")
         milestones.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
     return sorted(milestones)

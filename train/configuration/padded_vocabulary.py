@@ -18,22 +18,18 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
 
     Prefers the smallest power of two, then the smallest multiple of 8.
     """
-    powers = (1 << power for power in range(_LARGEST.bit_length()))
-    numbers = (*powers, *range(8, _LARGEST + 1, 8))
+    numbers = (*(1 << power for power in range(_LARGEST.bit_length())), *range(8, _LARGEST + 1, 8))
     return next((number for number in numbers if table_rows(vocab_size, number) == rows), None)
 
 
 def table_multiple(source: Path, rows: int) -> int:
     """Return `vocab_multiple` of a model folder; 1 without a tokenizer, or with one of another vocabulary."""
     try:
-        size = _vocabulary_size(source)
+        if (imported := find_imported_tokenizer(source)) is not None:
+            tokenizer = load_tokenizer(imported)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                tokenizer = import_tokenizer(source, Path(folder))
     except (ClozelineError, OSError):  # without a usable tokenizer
         return 1
-    return row_multiple(rows, size) or 1
-
-
-def _vocabulary_size(source: Path) -> int:
-    if (imported := find_imported_tokenizer(source)) is not None:
-        return load_tokenizer(imported).vocabulary.size
-    with tempfile.TemporaryDirectory() as folder:
-        return import_tokenizer(source, Path(folder)).vocabulary.size
+    return row_multiple(rows, tokenizer.vocabulary.size) or 1

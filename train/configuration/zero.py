@@ -31,21 +31,13 @@ class ZeroConfig:
             raise ValueError(f"zero.offload: {self.offload} needs zero.stage {least} or more, got {self.stage}")
 
     def check_offload(self, optimizer: Chosen, precision: str, incompatible: Sequence[str]) -> None:
-        """Check that offloading was tested with this optimizer, precision and the other keys that are set.
-
-        Raises:
-            ValueError: it was not, or failed.
-        """
+        """Check that offloading was tested with this optimizer, precision and the other keys that are set."""
         if self.offload == "none":
             return
         if optimizer.type.statistics != "element" or optimizer.type.follows_heldout:
-            raise ValueError(
-                f"zero.offload: the update of {optimizer.name} needs more than an element and its own history: choose "
-                "adamw or lion, or remove the key"
-            )
+            why = f"the update of {optimizer.name} needs more than an element and its own history"
+            raise ValueError(f"zero.offload: {why}: choose adamw or lion, or remove the key")
         if incompatible:
             raise ValueError(f"zero.offload: does not go together with {incompatible[0]}: remove one of the two")
         if precision == "bf16" and self.stage == 1:
-            raise ValueError(
-                "zero.offload: at stage 1 in bf16 gradients would be accumulated differently: set zero.stage=2"
-            )
+            raise ValueError("zero.offload: stage 1 in bf16 would accumulate gradients differently: set zero.stage=2")

@@ -90,14 +90,8 @@ def next_global_batch(
     stops, problems, tokens, padded, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
-    return GlobalBatch(
-        micro_batches,
-        dict(zip(heads, counts, strict=True)),
-        int(tokens),
-        stops > 0,
-        max(totals[: world.size]),
-        int(padded),
-    )
+    by_head, waited_longest = dict(zip(heads, counts, strict=True)), max(totals[: world.size])
+    return GlobalBatch(micro_batches, by_head, int(tokens), stops > 0, waited_longest, int(padded))
 
 
 def next_batch_of_tokens(
@@ -109,19 +103,16 @@ def next_batch_of_tokens(
     """
     batch = next_global_batch(source, heads, world, stop)
     while tokens is not None and batch.tokens < tokens and not batch.stop:
-        batch = _join(batch, next_global_batch(source, heads, world, stop))
+        more = next_global_batch(source, heads, world, stop)
+        batch = GlobalBatch(
+            [*batch.micro_batches, *more.micro_batches],
+            {head: count + more.counts[head] for head, count in batch.counts.items()},
+            batch.tokens + more.tokens,
+            more.stop,
+            batch.waited + more.waited,
+            batch.padded_tokens + more.padded_tokens,
+        )
     return batch
-
-
-def _join(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
-    return GlobalBatch(
-        [*first.micro_batches, *second.micro_batches],
-        {head: count + second.counts[head] for head, count in first.counts.items()},
-        first.tokens + second.tokens,
-        second.stop,
-        first.waited + second.waited,
-        first.padded_tokens + second.padded_tokens,
-    )
 
 
 def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B]:
@@ -159,8 +150,7 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
         for name in ("lengths", "decoder_lengths", "lengths_b"):
             if (lengths := batch.tensors.get(name)) is not None:
                 choices = batch.tensors.get("choices")
-                rows = weighted if choices is None else weighted.repeat_interleave(choices)
-                total += float(lengths[rows].sum())
+                total += float(lengths[weighted if choices is None else weighted.repeat_interleave(choices)].sum())
     return total
 
 

@@ -51,7 +51,7 @@ class AdapterExport:
 def export_adapter(
     checkpoint: Checkpoint, adapter: Adapter, trained: Collection[str] = (), *, model_type: str | None = None
 ) -> AdapterExport:
-    """Convert an adapter to peft's format, with the head that was trained with it.
+    """Convert an adapter to peft's format, with the head of its model that was trained with it.
 
     Args:
         checkpoint: the model of the adapter, with its head.
@@ -61,28 +61,26 @@ def export_adapter(
 
     Raises:
         ConfigurationError: peft has no such adapter, or its classes would compute something else with it; or no model
-            type
-            computes what the model does.
+            type computes what the model does.
     """
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
     key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
     task = _TASKS.get((config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads))))
+    inside = "base_model."
     if isinstance(adapter, Lora):
         keys, tensors = _lora(adapter, key_map, checkpoint)
         inside = "base_model.model."
     elif isinstance(adapter, Prefix):
         _refuse_prefix(adapter, key_map, config, task)
-        keys, tensors = _prefix(adapter, config)
-        inside = "base_model."
+        keys, tensors = _rows_of(adapter, config)
     elif isinstance(adapter, Prompt):
         if task not in _PROMPTED or len(adapter.parts) != 1:
             raise ConfigurationError(
                 "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire "
                 "rows would read them, and it has none for other pretraining heads: expected a head lm or tagging"
             )
-        keys, tensors = _prompt(adapter, config)
-        inside = "base_model."
+        keys, tensors = _rows_of(adapter, config)
     else:
         raise ConfigurationError(
             f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: expected lora, prefix or prompt; "
@@ -100,11 +98,8 @@ def export_adapter(
 
 
 def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the keys and the tensors of LoRA.
-
-    Where several of our maps are fused in theirs, the rows of A are stacked, and each part of B has columns of its own:
-    rank and alpha grow, the product is the same.
-    """
+    # where several of our maps are fused in theirs, the rows of A are stacked, and each part of B has columns of its
+    # own: rank and alpha grow, the product is the same
     options = adapter.options
     weights = [name for name in checkpoint.tensors if name.startswith("family.") and name.endswith(".weight")]
     targets = key_map.targets(checkpoint.config, weights)
@@ -166,7 +161,6 @@ def _factors(
 
 def _refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
     """Refuse a prefix with which a class of peft computes something else, or nothing."""
-    why = None
     if key_map.model_type not in _CACHES or config.architecture != "decoder":
         why = f"the class of type {key_map.model_type} reads no keys and values before a row's: expected a decoder of "
         why += f"type {' or '.join(sorted(_CACHES))}"
@@ -174,37 +168,28 @@ def _refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: 
         why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
     elif adapter.shift != adapter.options.length:
         why = "peft starts the positions of a row after the prefix: expected model.adapter.shifted true or null"
-    if why is not None:
-        raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
+    else:
+        return
+    raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
 
 
 @torch.no_grad()
-def _prefix(adapter: Prefix, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    # [length, layers x 2 x width]: the keys and then the values of each layer in turn
-    rows = torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
-    return {
-        "peft_type": "PREFIX_TUNING",
-        "num_virtual_tokens": adapter.options.length,
-        "num_layers": config.layers,
-        "num_attention_heads": config.key_value_heads,
-        "token_dim": config.key_value_heads * config.head_width,
-        "num_transformer_submodules": 1,
-        "prefix_projection": False,
-    }, {"prompt_embeddings": rows}
-
-
-def _prompt(adapter: Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    (part,) = adapter.parts.values()
-    scale = config.dim**0.5 if config.emb_scale else 1.0  # their tables are scaled, what peft puts before is not
-    return {
-        "peft_type": "PROMPT_TUNING",
-        "num_virtual_tokens": adapter.options.length,
-        "num_layers": config.layers,
-        "num_attention_heads": config.attention_heads,
-        "token_dim": config.embedding_width,
-        "num_transformer_submodules": 1,
-        "prompt_tuning_init": "RANDOM",
-    }, {"prompt_embeddings": scale * part.get_parameter("rows").detach().float()}
+def _rows_of(adapter: Prefix | Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the keys and the rows of a prefix or a prompt."""
+    keys: dict[str, Any] = {"num_virtual_tokens": adapter.options.length, "num_layers": config.layers}
+    keys["num_transformer_submodules"] = 1
+    if isinstance(adapter, Prefix):
+        heads, width = config.key_value_heads, config.key_value_heads * config.head_width
+        keys |= {"peft_type": "PREFIX_TUNING", "prefix_projection": False}
+        # [length, layers x 2 x width]: the keys and then the values of each layer in turn
+        rows = torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
+    else:
+        heads, width = config.attention_heads, config.embedding_width
+        keys |= {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM"}
+        (part,) = adapter.parts.values()
+        scale = config.dim**0.5 if config.emb_scale else 1.0  # their tables are scaled, what peft puts before is not
+        rows = scale * part.get_parameter("rows").float()
+    return {**keys, "num_attention_heads": heads, "token_dim": width}, {"prompt_embeddings": rows}
 
 
 # -- the head ---------------------------------------------------------------------------------------------------------

@@ -1,22 +1,10 @@
 """Causal variants of encoder types: `is_decoder` in config.json of transformers."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 
 
 def causal_map(encoder: KeyMap, headed: str) -> KeyMap:
-    """Return the map of a type's causal class: the names of its masked LM head, for next tokens.
-
-    Args:
-        encoder: map of the type.
-        headed: name of the class, such as BertLMHeadModel.
-    """
-
-    def is_written_by(self: KeyMap, plain: Mapping[str, Any]) -> bool:
-        return bool(plain.get("is_decoder"))
-
+    """Return the map of a type's causal class, such as BertLMHeadModel: the names of its masked LM head."""
     kind = type(encoder)
     members = {
         "headed": headed,
@@ -32,6 +20,6 @@ def causal_map(encoder: KeyMap, headed: str) -> KeyMap:
         "only": {**kind.only, "is_decoder": (True,)},
         "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in kind.modules.items()},
         "causal": None,
-        "is_written_by": is_written_by,
+        "is_written_by": lambda self, plain: bool(plain.get("is_decoder")),
     }
     return type(f"Causal{kind.__name__}", (kind,), members)()

@@ -14,7 +14,6 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.import_record import IMPORT_RECORD, read_import_record
-from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.original_names import from_origin
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensors, refuse_invalid_values
@@ -122,10 +121,11 @@ def _read_own(folder: Path) -> Checkpoint:
                 f"{path}: expected xxh3-128 {digest}, got {actual}: it was changed after the import; import the model "
                 "again"
             )
-    rows, ids, kind, absent = record.vocab_size, record.token_ids, record.model_type, record.absent
+    rows, absent = record.vocab_size, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     refuse_invalid_values(stored, str(folder / WEIGHTS))
+    ids, kind = record.token_ids, record.model_type
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), unread=unread)
 
 
@@ -149,10 +149,15 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
-    copied = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
-    unread = copied | _unread(key_map, config, renamed.left_out)
+    base = key_map.base
+    unread = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
+    skipped = {name if name.startswith(base) else base + name: tensor for name, tensor in renamed.left_out.items()}
+    for body_alone in (True, False):
+        unread |= {name: skipped[name] for name in key_map.names_to_keep(skipped, config, body_alone=body_alone)}
     tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}}
-    absent = _absent_head(key_map, config, ours, tensors)
+    # a checkpoint has all parameters of the head, or none of them
+    head = [name for name in ours if name.startswith("heads.")]
+    absent = [] if any(target.name in tensors for target in key_map.targets(config, head).values()) else head
     stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
     _refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
     # notes for people
@@ -180,36 +185,12 @@ def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: 
     return unique
 
 
-def _unread(key_map: KeyMap, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return those of the skipped tensors that an export may contain again, by their names in the class with heads."""
-    base = key_map.base
-    named = {name if name.startswith(base) else base + name: tensor for name, tensor in tensors.items()}
-    kept = key_map.names_to_keep(named, config, body_alone=True) | key_map.names_to_keep(
-        named, config, body_alone=False
-    )
-    return {name: tensor for name, tensor in named.items() if name in kept}
-
-
-def _absent_head(
-    key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size], tensors: Mapping[str, Tensor]
-) -> list[str]:
-    """Return the parameters of the head if a checkpoint has none of them; otherwise nothing, as it must have all."""
-    head = [name for name in ours if name.startswith("heads.")]
-    targets = key_map.targets(config, head)
-    return head if head and not any(target.name in tensors for target in targets.values()) else []
-
-
 def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
         raise WeightsError(f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}")
-    wrong = [
-        f"{name}: expected {shape}, got {list(tensors[name].shape)}"
-        for name, shape in expected.items()
-        if list(tensors[name].shape) != shape
-    ]
-    if wrong:
-        raise WeightsError(
-            f"{where}: {len(wrong)} tensors of another shape than config.json implies: {join_names(wrong, 4)}"
-        )
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    if wrong := [f"{name}: expected {s}, got {shapes[name]}" for name, s in expected.items() if shapes[name] != s]:
+        implied = f"{len(wrong)} tensors of another shape than config.json implies"
+        raise WeightsError(f"{where}: {implied}: {join_names(wrong, 4)}")

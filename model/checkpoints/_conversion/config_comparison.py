@@ -1,5 +1,6 @@
 """Compare configurations by what the model computes."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -54,7 +55,11 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, A
     """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
     here, there = computation(ours), computation(other)
     pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
-    return {key: pair for key, pair in pairs.items() if not _equal(*pair)}
+    return {
+        key: (a, b)
+        for key, (a, b) in pairs.items()
+        if not (math.isclose(a, b, rel_tol=1e-12) if isinstance(a, float) and isinstance(b, float) else a == b)
+    }
 
 
 def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -75,9 +80,3 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             at = at.setdefault(folder, {})
         at[last] = value
     return plain
-
-
-def _equal(first: Any, second: Any) -> bool:
-    if isinstance(first, float) and isinstance(second, float):
-        return abs(first - second) <= 1e-12 * abs(first)
-    return bool(first == second)

@@ -150,18 +150,16 @@ class KeyMap:
     # -- config.json ------------------------------------------------------------------------------------------------
 
     def read_config(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ModelConfig:
-        """Return our configuration.
-
-        Args:
-            plain: content of config.json.
-            tensors: of the checkpoint; only types with an ambiguous config.json look at them.
+        """Return our configuration; only types with an ambiguous config.json look at the tensors.
 
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
         """
         refuse_other_values(self.model_type, plain, self.only)
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
-        flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
+        if (key := self.activation) is not None:
+            name = plain.get(key, self.defaults.get(key))
+            flat["activation"] = read_activation(self.model_type, name, key, self.activations)
         more = self.more_of_ours(plain, tensors)
         kind = self.task_of(plain)
         if kind is None:
@@ -174,20 +172,9 @@ class KeyMap:
         return validate_config(self.model_type, flat | more)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the content of config.json, without the classes.
-
-        Args:
-            config: of our model.
-            vocab_size: rows of the exported token table.
-            token_ids: `pad_token_id` and the like.
-        """
-        flat = flatten(
-            {
-                **TypeAdapter(type(config)).dump_python(config, mode="json"),
-                "head_dim": config.head_width,
-                "kv_heads": config.key_value_heads,
-            }
-        )
+        """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
+        flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
+        flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
@@ -196,8 +183,7 @@ class KeyMap:
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]
         if self.activation is not None:
-            names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
-            plain[self.activation] = names[0] if names else config.activation
+            plain[self.activation] = self.activation_name(config) or config.activation
         plain |= self.more_of_theirs(config)
         if task := self.task(config):
             plain |= write_head(*task, config) | self.task_keys(config)
@@ -211,6 +197,10 @@ class KeyMap:
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return their keys that no table gives."""
         return {}
+
+    def activation_name(self, config: ModelConfig) -> str | None:
+        """Return their first name of the model's activation, None if there is none."""
+        return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
@@ -239,9 +229,8 @@ class KeyMap:
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
-        names = list(tensors)
-        present = [head for head, mark in self.marks.items() if any(name.endswith(mark) for name in names)]
-        return tuple(present) or self.heads
+        ends = tuple(tensors)
+        return tuple(head for head, mark in self.marks.items() if any(n.endswith(mark) for n in ends)) or self.heads
 
     @property
     def classes(self) -> tuple[HeadedClass, ...]:
@@ -249,11 +238,7 @@ class KeyMap:
         return (HeadedClass(self.heads, self.headed, self.auto), *self.others)
 
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
-        """Return the class of transformers with these heads.
-
-        Raises:
-            ConfigurationError: there is none; the message lists the heads of each class.
-        """
+        """Return the class of transformers with these heads; refuse heads that no class has together."""
         chosen = set(heads)
         if len(chosen) == 1 and ("classification" if chosen == {"regression"} else min(chosen)) in self.tasks:
             return self.task_class(min(chosen))
@@ -336,11 +321,7 @@ class KeyMap:
         return self.modules
 
     def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
-        """Return where our parameters are stored in theirs.
-
-        Raises:
-            WeightsError: the map does not know a parameter.
-        """
+        """Return where our parameters are stored in theirs; raise a WeightsError for one that the map does not know."""
         names, task = self.names(config), self.task(config)
         if task is None:
             return {name: self._target(name, names) for name in ours}
@@ -389,6 +370,11 @@ class KeyMap:
 def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
     """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
     return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
+
+
+def attention_names(query: str, key: str, value: str, out: str, ours: str = "attention.body") -> dict[str, str]:
+    """Return the projections of a layer's attention."""
+    return {f"{ours}.query": query, f"{ours}.key": key, f"{ours}.value": value, f"{ours}.out": out}
 
 
 def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice]:

@@ -23,27 +23,20 @@ class Origin(NamedTuple):
 def from_origin(
     tensors: Mapping[str, Tensor], origins: Iterable[Origin], head_dim: int, where: str
 ) -> dict[str, Tensor]:
-    """Return tensors whose names match a pattern under transformers' names; the others unchanged.
-
-    Raises:
-        WeightsError: two tensors have the same name in transformers.
-    """
+    """Return tensors whose names match a pattern under transformers' names; the others unchanged."""
     converted: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        for present, part in _translate(name, tensor, origins, head_dim):
+        names, rows = [name], tensor
+        for origin in origins:
+            if match := re.fullmatch(origin.pattern, name):
+                names = [template.format(*match.groups()) for template in origin.names]
+                rows = _halves(tensor, head_dim) if origin.interleaved else tensor
+                break
+        for present, part in zip(names, rows.chunk(len(names)) if len(names) > 1 else [rows], strict=True):
             if present in converted:
                 raise WeightsError(f"{where}: {name} and another tensor are both {present}; expected one")
             converted[present] = part
     return converted
-
-
-def _translate(name: str, tensor: Tensor, origins: Iterable[Origin], head_dim: int) -> list[tuple[str, Tensor]]:
-    for origin in origins:
-        if match := re.fullmatch(origin.pattern, name):
-            rows = _halves(tensor, head_dim) if origin.interleaved else tensor
-            names = [template.format(*match.groups()) for template in origin.names]
-            return list(zip(names, rows.chunk(len(names)), strict=True))
-    return [(name, tensor)]
 
 
 def _halves(weight: Tensor, head_dim: int) -> Tensor:

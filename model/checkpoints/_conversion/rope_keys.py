@@ -19,11 +19,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
-    """Return the value that all keys of config.json share, `default` if there are no keys.
-
-    Raises:
-        ConfigurationError: they differ.
-    """
+    """Return the value that all keys of config.json share, `default` if there are no keys; refuse a contradiction."""
     values = list(by_key.values())
     if any(value != values[0] for value in values):
         listed = ", ".join(f"{key} {value}" for key, value in by_key.items())
@@ -61,9 +57,8 @@ def write_rotation(position: PositionConfig) -> dict[str, Any]:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
     form: dict[str, Any] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
     form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
-    maximum = {}
-    if scaling.kind == "dynamic":  # the class reads the original context length from this key
-        maximum["max_position_embeddings"] = form.pop(_ORIGINAL_MAXIMUM)
+    # the class reads the original context length of a dynamic scaling from this key
+    maximum = {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)} if scaling.kind == "dynamic" else {}
     form = {key: value for key, value in form.items() if value is not None}
     return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 

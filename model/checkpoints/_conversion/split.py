@@ -11,19 +11,13 @@ from clozeline.registry import find
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
     """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
     family = find("clozeline.model.families", checkpoint.config.family)
-    parts = family.parts(checkpoint.config, checkpoint.tensors)
-    return {
-        name: replace(checkpoint, config=config, tensors=tensors, model_type=None)
-        for name, (config, tensors) in parts.items()
-    } or {"": checkpoint}
+    parts = family.parts(checkpoint.config, checkpoint.tensors).items()
+    own = {name: replace(checkpoint, config=c, tensors=tensors, model_type=None) for name, (c, tensors) in parts}
+    return own or {"": checkpoint}
 
 
 def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
-    """Return a model with only some of its heads.
-
-    Raises:
-        ConfigurationError: it has no such head.
-    """
+    """Return a model with only some of its heads."""
     config = checkpoint.config
     if unknown := [name for name in heads if name not in config.heads]:
         raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")

@@ -49,13 +49,7 @@ class Task(NamedTuple):
 
 
 def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float) -> tuple[str, dict[str, Any]]:
-    """Return the name of our head and its keys.
-
-    Args:
-        kind: classification, tagging, span or multiple_choice.
-        task: its table entry in the type.
-        plain: content of config.json.
-        hidden_dropout: of the body.
+    """Return the name of our head and its keys, from its table entry in the type and the content of config.json.
 
     Raises:
         ConfigurationError: labels are not numbered from 0, or ask for an unsupported loss.
@@ -111,26 +105,19 @@ def label_note(plain: Mapping[str, Any]) -> list[str]:
     """Return a note if label2id is not the reverse of id2label."""
     if "id2label" not in plain or "label2id" not in plain:
         return []
-    reverse = {label: int(number) for number, label in plain["id2label"].items()}
-    same = plain["label2id"] == reverse
-    return [] if same else ["label2id of config.json was not read: it is not the reverse of id2label"]
+    if plain["label2id"] == {label: int(number) for number, label in plain["id2label"].items()}:
+        return []
+    return ["label2id of config.json was not read: it is not the reverse of id2label"]
 
 
 def label_keys(labels: tuple[str, ...]) -> dict[str, Any]:
     """Return the keys of config.json that name the labels."""
-    numbered = dict(enumerate(labels))
-    return {
-        "id2label": {str(number): label for number, label in numbered.items()},
-        "label2id": {label: number for number, label in numbered.items()},
-    }
+    names = {str(number): label for number, label in enumerate(labels)}
+    return {"id2label": names, "label2id": {label: number for number, label in enumerate(labels)}}
 
 
 def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the labels of config.json, in order.
-
-    Raises:
-        ConfigurationError: they are not numbered from 0.
-    """
+    """Return the names of the labels of config.json, in order; refuse labels that are not numbered from 0."""
     names = plain.get("id2label")
     if names is None:
         return _default_labels(int(plain.get("num_labels", 2)))

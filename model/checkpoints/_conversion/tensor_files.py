@@ -39,11 +39,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the keys of a JSON file.
-
-    Raises:
-        WeightsError: it is too large, not JSON, or no mapping.
-    """
+    """Return the keys of a JSON file; refuse one that is too large, not JSON, or no mapping."""
     if (size := path.stat().st_size) > INDEX_LIMIT:
         raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy")
     try:
@@ -59,14 +55,10 @@ def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
     """Raise a WeightsError if a tensor is not of floating point, or has values that are not finite."""
     for name, tensor in tensors.items():
         if tensor.dtype not in _FLOATS:
-            raise WeightsError(
-                f"{where}: {name}: expected a floating-point tensor, got {tensor.dtype}; is it quantized?"
-            )
-        if not bool(torch.isfinite(tensor).all()):
-            wrong = int((~torch.isfinite(tensor)).sum())
-            raise WeightsError(
-                f"{where}: {name}: {wrong} of {tensor.numel()} values are nan or infinite; take another copy"
-            )
+            raise WeightsError(f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it quantized?")
+        if wrong := int((~torch.isfinite(tensor)).sum()):
+            values = f"{wrong} of {tensor.numel()} values"
+            raise WeightsError(f"{where}: {name}: {values} are nan or infinite; take another copy")
 
 
 def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
@@ -96,17 +88,19 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     if path.suffix != ".safetensors":
         return _read_torch(path)
     try:
-        tensors: dict[str, Tensor] = load_file(path)
+        return load_file(path)
     except (OSError, ValueError, SafetensorError) as error:
-        raise WeightsError(
-            f"{path}: cannot be read as safetensors, it is torn or no such file: {error}; take another copy"
-        ) from error
-    return tensors
+        why = f"cannot be read as safetensors, it is torn or no such file: {error}"
+        raise WeightsError(f"{path}: {why}; take another copy") from error
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a torch file; the loader accepts tensors and containers, and no classes."""
-    _refuse_zip_compression(path)
+    if zipfile.is_zipfile(path):  # a file that expands when it is read: torch itself stores without compression
+        with zipfile.ZipFile(path) as archive:
+            grown = sum(entry.file_size for entry in archive.infolist())
+        if grown > (size := path.stat().st_size):
+            raise WeightsError(f"{path}: {size} bytes would grow to {grown}; expected an uncompressed file")
     try:
         plain = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has no error of its own for what its loader refuses
@@ -126,13 +120,3 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
             raise WeightsError(f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values")
     return plain
-
-
-def _refuse_zip_compression(path: Path) -> None:
-    """Refuse a torch file that expands when it is read; torch itself stores without compression."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        grown = sum(entry.file_size for entry in archive.infolist())
-    if grown > path.stat().st_size:
-        raise WeightsError(f"{path}: {path.stat().st_size} bytes would grow to {grown}; expected an uncompressed file")

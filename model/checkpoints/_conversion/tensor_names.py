@@ -18,7 +18,6 @@ class Renamed:
 
     tensors: dict[str, Tensor]
     left_out: dict[str, Tensor]
-    buffers: list[str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Renaming:
         Raises:
             WeightsError: names are unknown (up to twelve are listed), or two of them mean the same tensor.
         """
-        renamed = Renamed({}, {}, [])
+        renamed = Renamed({}, {})
         sources: dict[str, str] = {}
         unknown = []
         if tensors and all(name.startswith("module.") for name in tensors):  # written by a data-parallel wrapper
@@ -49,11 +48,9 @@ class Renaming:
                     raise WeightsError(f"{where}: {sources[present]} and {name} are both {present}; expected one")
                 sources[present] = name
                 renamed.tensors[present] = tensor
-            elif _matches(self.buffers, name):
-                renamed.buffers.append(name)
             elif _matches(self.left_out, name):
                 renamed.left_out[name] = tensor
-            else:
+            elif not _matches(self.buffers, name):
                 unknown.append(name)
         if unknown:
             raise WeightsError(

@@ -10,17 +10,11 @@ from clozeline.registry import find, names
 
 
 def map_of_type(model_type: str) -> KeyMap:
-    """Return the map of a `model_type`: `xlm-roberta` is in xlm_roberta.py.
-
-    Raises:
-        ConfigurationError: there is none; the message lists those that exist.
-    """
-    known = {
-        find("clozeline.model.checkpoints", name).model_type: name for name in names("clozeline.model.checkpoints")
-    }
+    """Return the map of a `model_type`: `xlm-roberta` is in xlm_roberta.py."""
+    known = {kind.model_type: kind for kind in _all_maps()}
     if model_type not in known:
         raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
-    return find("clozeline.model.checkpoints", known[model_type])()
+    return known[model_type]()
 
 
 def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
@@ -41,8 +35,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     if model_type:
         maps = [map_of_type(model_type)]
     else:  # general types before those that derive from them
-        types = (find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints"))
-        maps = [kind() for kind in sorted(types, key=lambda kind: len(kind.__mro__))]
+        maps = [kind() for kind in sorted(_all_maps(), key=lambda kind: len(kind.__mro__))]
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
@@ -53,3 +46,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
         f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "
         + "; ".join(problems[nearest])
     )
+
+
+def _all_maps() -> list[type[KeyMap]]:
+    return [find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints")]

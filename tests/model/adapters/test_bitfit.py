@@ -54,7 +54,7 @@ def test_a_convolution_is_shifted_as_by_its_own_bias():
 
 def test_a_body_without_biases_is_refused():
     bias = BiasConfig(qkv=False, out=False, ffn=False, norm=False)
-    with pytest.raises(ConfigurationError, match="bitfit changes biases, and the body has none"):
+    with pytest.raises(ConfigurationError, match="bitfit changes biases, the body has none"):
         adapted("encoder", "bitfit", changes={"bias": bias})
 
 

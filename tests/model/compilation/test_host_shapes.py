@@ -95,7 +95,7 @@ def test_padding_on_the_left_that_does_not_fit_is_refused():
     assert "left_padding" not in add_host_shapes(tensors | {"left_padding": torch.tensor([0, 0])}, None)
     with pytest.raises(BatchError, match=r"up to 11 positions, got padding \[0, 8\] and lengths \[9, 4\]"):
         add_host_shapes(tensors | {"left_padding": torch.tensor([0, 8])}, None)
-    with pytest.raises(BatchError, match="prefix_length counts the positions of a row from 0"):
+    with pytest.raises(BatchError, match="prefix_length counts positions from 0"):
         add_host_shapes(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
 
 

@@ -92,7 +92,7 @@ def test_a_text_longer_than_the_training_rows_is_read_as_far_as_by_the_export(sh
         (["output=out"], "'input' is missing"),
         (["input=TEXTS", "output=out", "layer=12"], "layer=12: expected table, last"),
         (["input=TEXTS", "output=out", "pool=middle"], "pool"),
-        (["input=TEXTS", "output=out", "layer=scalar_mix"], "no head of this model has learned a mix"),
+        (["input=TEXTS", "output=out", "layer=scalar_mix"], "no head has learned a mix"),
         (["input=nowhere", "output=out"], "nowhere: no such file: give a file, or a folder"),
         (["input=TEXTS", "output=out", "step=7"], "no checkpoint of step 7"),
     ],

@@ -1,6 +1,5 @@
 """Refuse sets whose batches a model cannot read, from tensor names alone, before the first batch."""
 
-from collections.abc import Set
 from typing import Final
 
 from clozeline.errors import ConfigurationError
@@ -18,11 +17,7 @@ _LEFT_PADDED: Final = 3
 
 
 def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
-    """Refuse a set whose rows the model would misread or cannot read.
-
-    Raises:
-        ConfigurationError: naming what the rows have, what the model expects, and what to set.
-    """
+    """Refuse a set whose rows the model would misread or cannot read."""
     names, family = collate.tensor_names, find("clozeline.model.families", model.family)
     for name, expected in family.unsupported.items():
         if name in names:
@@ -34,8 +29,20 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
                 "frame than xlnet"
             )
-    if problem := _find_wrong_types(names, model.type_vocab_size):
-        raise ConfigurationError(f"model.type_vocab_size: {key}: {problem}")
+    # the number of segment types
+    modes, table = "attention" in names, model.type_vocab_size
+    if modes and _SEGMENTS < table < MODE_TYPES:
+        raise ConfigurationError(
+            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to tell modes and "
+            f"segments apart, {_SEGMENTS} for segments alone, or 0 for neither; got {table}"
+        )
+    needed = _SEGMENTS if ("segment_ids" if modes else "type_ids") in names else 0
+    needed = _LEFT_PADDED if "left_padding" in names and not modes else needed
+    if 0 < table < needed:
+        raise ConfigurationError(
+            f"model.type_vocab_size: {key}: rows have the segment types 0 to {needed - 1}: expected {needed} or more, "
+            f"or 0 for none; got {table}"
+        )
 
 
 def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
@@ -48,21 +55,3 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
                 "name sets of an objective that serves it, or leave it out"
             )
-
-
-def _find_wrong_types(names: Set[str], table: int) -> str:
-    """Return what is wrong with the number of segment types; "" if nothing is."""
-    if not table:
-        return ""
-    if "attention" in names:
-        if _SEGMENTS < table < MODE_TYPES:
-            return (
-                f"rows have modes of attention: expected {MODE_TYPES} to tell modes and segments apart, {_SEGMENTS} "
-                f"for segments alone, or 0 for neither; got {table}"
-            )
-        needed = _SEGMENTS if "segment_ids" in names else 0
-    else:
-        needed = _LEFT_PADDED if "left_padding" in names else _SEGMENTS if "type_ids" in names else 0
-    if table < needed:
-        return f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for none; got {table}"
-    return ""

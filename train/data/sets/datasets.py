@@ -57,13 +57,7 @@ class Datasets:
 
 
 def open_datasets(config: TrainConfig) -> Datasets:
-    """Open the training sets and the held-out sets.
-
-    Raises:
-        StorageError: a manifest is missing.
-        ManifestError: a manifest contradicts its index or files.
-        ConfigurationError: a set does not fit the model or the training set.
-    """
+    """Open the training sets and the held-out sets; refuse sets that do not fit the model or each other."""
     # training sets: each must fit the model, and together they must serve all heads
     data, model = config.data, config.model
     phases = open_phases(data)
@@ -102,9 +96,8 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{ours[:16]}: make both with one tokenizer"
             )
     # batches of a mixture have the columns of all its sets
-    refuse_missing(
-        Collate.from_manifests([source.manifest for phase in phases for source in phase.sources]), model, "data"
-    )
+    manifests = [source.manifest for phase in phases for source in phase.sources]
+    refuse_missing(Collate.from_manifests(manifests), model, "data")
     return Datasets(phases, heldout, corruptions)
 
 
@@ -149,15 +142,12 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     shards, manifest, model = source.shards, source.manifest, config.model
     # samples need an objective, examples have one
     if corrupted and source.corruption is None:
-        raise ConfigurationError(
-            f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
-        )
+        how = "data.corrupt needs samples: name a set below group/"
+        raise ConfigurationError(f"{key}: {shards.path} holds {manifest.kind}, {how}")
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
-        raise ConfigurationError(
-            f"{key}: {shards.path} holds {manifest.kind}, expected examples: run `clozeline corrupt` on it"
-            + (", or set data.corrupt" if manifest.kind == "samples" else "")
-        )
+        how = "run `clozeline corrupt` on it" + (", or set data.corrupt" if manifest.kind == "samples" else "")
+        raise ConfigurationError(f"{key}: {shards.path} holds {manifest.kind}, expected examples: {how}")
     if not len(shards):
         raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")
     # architecture and heads
@@ -206,9 +196,8 @@ def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
     if not embeddings:
         return
     if all(spec.name != "languages" for spec in manifest.specs):
-        raise ConfigurationError(
-            f"model.languages: rows of {path} store no languages: corrupt with languages: true, or set it to 0"
-        )
+        how = "corrupt with languages: true, or set it to 0"
+        raise ConfigurationError(f"model.languages: rows of {path} store no languages: {how}")
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(
             f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), the model "

@@ -25,11 +25,7 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
-    """Refuse a set with labels for other heads, or without the columns that a head or the family needs.
-
-    Raises:
-        ConfigurationError: the message names the head or the column.
-    """
+    """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
     # permuted language modeling needs a family that hides later predictions
     columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
     family = find("clozeline.model.families", model.family)
@@ -64,6 +60,5 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             raise ConfigurationError(
                 f"{key}: model.heads.{name} judges the tokens of a generator, and the family {model.family} has none; "
                 "set model.family=replaced_tokens and model.generator, corrupt with replacement: uniform, unigram or "
-                "shuffle, or leave the head out: "
-                f"data.ignore=[{target}]"
+                f"shuffle, or leave the head out: data.ignore=[{target}]"
             )

@@ -73,12 +73,8 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
     """Write `sets.json` and `tokenizer/` to a run directory.
 
     A damaged or missing tokenizer is skipped: training reads none. A damaged or different copy is replaced.
-
-    Raises:
-        OSError: a file cannot be written.
     """
-    sets = _describe_phases(data, phases)
-    publish_json(run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(sets)}))
+    publish_json(run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))}))
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
@@ -91,14 +87,7 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
 def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
     """Return the training sets of a run, each once, in the order of its phases.
 
-    Args:
-        run: the run directory.
-        data: its configuration, which names the sets to open if there is no `sets.json`.
-
-    Raises:
-        IntegrityError: `sets.json` is damaged.
-        NewerFormatError: a newer version wrote it.
-        ClozelineError: it is missing, and a set cannot be opened.
+    If there is no `sets.json`, the sets that the configuration names are opened. A damaged one is an IntegrityError.
     """
     path = run / SETS_FILE
     if not path.is_file():
@@ -114,12 +103,7 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
 
 
 def tokenizer_of_run(run: Path, recorded: RecordedSet) -> Path:
-    """Return the folder of a run's tokenizer: its copy, or the one above the set.
-
-    Raises:
-        ConfigurationError: there is none with the set's fingerprint.
-        IntegrityError: its vocabulary is damaged.
-    """
+    """Return the folder of a run's tokenizer: its copy, or the one above the set."""
     own = run / TOKENIZER_FOLDER
     if _fingerprint(own) == recorded.tokenizer.fingerprint:
         return own

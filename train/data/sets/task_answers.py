@@ -16,11 +16,7 @@ _NO_RANGE: Final = HeadConfig().range
 def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
     """Return the model with the labels, score range or similarity threshold of its tasks filled in.
 
-    A checkpoint then stores the label names in order.
-
-    Args:
-        model: as configured.
-        manifests: of all sets of the run, each with a description for messages.
+    A checkpoint then stores the label names in order. The manifests of all sets have descriptions for messages.
 
     Raises:
         ConfigurationError: the configuration, or another set, has other labels.
@@ -28,10 +24,8 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
     heads = dict(model.heads)
     for where, manifest in manifests:
         facts = facts_of(manifest)
-        if facts is None:
-            continue
         for name, target in model.targets.items():
-            if target == facts.head:
+            if facts is not None and target == facts.head:
                 heads[name] = _set_answers(heads[name], facts, f"model.heads.{name}", where)
     return replace(model, heads=heads) if heads != model.heads else model
 

@@ -28,9 +28,6 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
     """Refuse a set with columns or heads that this model does not read and `ignore` does not list.
 
     Segments of a task may stay unread: RoBERTa, too, separates texts by [SEP] alone.
-
-    Raises:
-        ConfigurationError: naming the columns and what would read them.
     """
     spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}

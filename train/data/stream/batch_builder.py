@@ -47,35 +47,22 @@ class Collator(Protocol):
 
 @dataclass(frozen=True)
 class Assembly:
-    """Settings that turn rows into batches.
-
-    Args:
-        collate: builds the tensors of a micro-batch.
-        micro_batch: rows of one `Batch`.
-        row_values: maximum of values in a row; it limits the rows that are built at once.
-        dtypes: types of columns whose rows are equally long; others become int64.
-        by_length: sort a rank's rows of a global batch by length before they are cut.
-        pin: put tensors into page-locked memory, from which a device copies without the processor.
-    """
+    """Settings that turn rows into batches."""
 
     collate: Collator
     micro_batch: int
     row_values: int
+    """maximum of values in a row; it limits the rows that are built at once"""
     dtypes: Mapping[str, DTypeLike]
+    """types of columns whose rows are equally long; others become int64"""
     by_length: bool
+    """sort a rank's rows of a global batch by length before they are cut"""
     pin: bool
+    """put tensors into page-locked memory, from which a device copies without the processor"""
 
 
 class Builder:
-    """Build consecutive global batches, a few in each call.
-
-    Args:
-        reading: which lane reads which row.
-        prefetchers: rows of each source.
-        assembly: settings of the batches.
-        position: first lane row.
-        count: lane rows of a batch; None: as each phase says.
-    """
+    """Build consecutive global batches of `count` lane rows (None: as each phase says), a few in each call."""
 
     def __init__(
         self,
@@ -101,8 +88,11 @@ class Builder:
         position = self.position
         count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
         stretch = self._enter(self.reading.stretch(position, count))
-        lanes = self._lanes[1] - self._lanes[0]
-        batches = max(1, self._rows_at_once() // (lanes * count))
+        lanes, micro_batch = self._lanes[1] - self._lanes[0], self.assembly.micro_batch
+        rows_at_once = min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
+        if self._copying:
+            rows_at_once = min(_STRIDED_ROWS, self._prepared * micro_batch)
+        batches = max(1, rows_at_once // (lanes * count))
         if stretch.stop is not None:
             batches = min(batches, (stretch.stop - position) // count)
         # gather the rows: strided copies where all lanes read the same lane row of one set, else cell by cell
@@ -123,20 +113,12 @@ class Builder:
         self.position = position + batches * count
         built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
         self._copying = portion.is_view and self._small
-        if self._copying:
-            self._prepare(portion)
-        return built if self._copying else iter(list(built))
-
-    def _rows_at_once(self) -> int:
-        if self._copying:
-            return min(_STRIDED_ROWS, self._prepared * self.assembly.micro_batch)
-        return min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
-
-    def _prepare(self, portion: BatchRows) -> None:
+        if not self._copying:
+            return iter(list(built))
         collate, width = self.assembly.collate, portion.width("input_ids")
         if isinstance(collate, Collate) and width is not None and portion.weight is None:
-            batches = min(self._prepared, len(portion.origin) // self.assembly.micro_batch)
-            collate.full_rows.prepare(self.assembly.micro_batch, width, batches)
+            collate.full_rows.prepare(micro_batch, width, min(self._prepared, len(portion.origin) // micro_batch))
+        return built
 
     def _enter(self, stretch: Stretch) -> Stretch:
         """Start a stretch: drop the loaded rows of sets that it does not read."""
@@ -240,25 +222,21 @@ class Batches:
             self._count = count
         batches = next(self._portion, None)
         if batches is None:
-            build = self._build or self._start(position)
-            self._portion = build()
+            self._portion = (self._build or self._start(position))()
             batches = next(self._portion)
         return batches
 
     def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
-        """Drop the batches that were built ahead, and the loaded rows.
+        """Drop the batches that were built ahead, and the loaded rows unless `keep_rounds` and the thread ends in time.
 
-        Args:
-            keep_rounds: keep the loaded rows, if the building thread ends in time.
-            wait: wait for that thread, less than a second.
+        `wait` for that thread, less than a second.
         """
         self._portion, self._build = iter(()), None
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()
             self._waited += ahead.wait_seconds
-        rounds_kept = keep_rounds and (ahead is None or ahead.join())
-        if not rounds_kept:
+        if not (keep_rounds and (ahead is None or ahead.join())):
             for prefetcher in self._prefetchers:
                 prefetcher.close()
             self._prefetchers = []

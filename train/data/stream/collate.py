@@ -66,20 +66,18 @@ class Batch(NamedTuple):
     """One micro-batch, owned by the caller: writing into its tensors changes no other batch.
 
     The rows of `position_ids` may share memory.
-
-    Args:
-        tensors: model inputs by name, `row_weight` among them.
-        row_weight: float32 [B]; 0 = filler row.
-        origin: int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler.
-        samples: position of the stream after the global batch that this micro-batch belongs to.
-        epoch: the same in epochs, a fraction.
     """
 
     tensors: dict[str, Tensor]
+    """model inputs by name, `row_weight` among them"""
     row_weight: Tensor
+    """float32 [B]; 0 = filler row"""
     origin: NDArray[np.int64]
+    """int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler"""
     samples: int
+    """position of the stream after the global batch that this micro-batch belongs to"""
     epoch: float
+    """the same in epochs, a fraction"""
 
 
 class Collate:
@@ -154,10 +152,8 @@ class Collate:
         for name in sorted(have & _DEFINING.keys()):
             meaning, reader = _DEFINING[name]
             if architecture != reader:
-                raise ConfigurationError(
-                    f"the column {name} says {meaning}; no {architecture} reads it, so training would learn another "
-                    "objective"
-                )
+                why = f"no {architecture} reads it, so training would learn another objective"
+                raise ConfigurationError(f"the column {name} says {meaning}; {why}")
         for name, other in _PAIRS:
             if name in self.columns and other not in have:
                 raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
@@ -176,10 +172,8 @@ class Collate:
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
-        Sets may differ in columns and objectives. Columns that a row's set does not have are empty.
-
-        Raises:
-            ConfigurationError: they differ in architecture, padding or tokenizer.
+        Sets may differ in columns and objectives, not in architecture, padding or tokenizer. Columns that a row's set
+        does not have are empty.
         """
         # all sets must fit one model
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
@@ -191,9 +185,8 @@ class Collate:
                     f"batches differ in architecture or padding, or in where labels are: {first._kind} and {part._kind}"
                 )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
-                raise ConfigurationError(
-                    f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
-                )
+                both = f"'{manifests[0].name}' and '{manifest.name}'"
+                raise ConfigurationError(f"shard sets {both} were made with two tokenizers")
         # rules that differ are applied row by row
         if any(part._rule != first._rule for part in parts):
             merged = copy(first)
@@ -201,9 +194,8 @@ class Collate:
             merged._restart, merged._bare = any(part._restart for part in parts), False
             merged._parts = parts
             first = merged
-            _check_tags(
-                set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
-            )
+            next_tokens = ("label_positions",) if any(part._next_tokens for part in parts) else ()
+            _check_tags({*merged.columns, *next_tokens})
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
         keys = [repr((objective.name, objective.label, objective.options)) for objective in objectives]
@@ -217,8 +209,7 @@ class Collate:
     def tensor_names(self) -> frozenset[str]:
         """Return the names of the tensors of every batch."""
         empty = Ragged(np.zeros(0, np.int64), np.zeros(2, np.int64))
-        filler = self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1))
-        return frozenset(filler)
+        return frozenset(self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1)))
 
     def columns_of(self, source: int) -> tuple[str, ...]:
         """Return the list columns that are read from a source."""
@@ -391,8 +382,7 @@ class Collate:
 
 def _check_tags(have: Collection[str]) -> None:
     # all heads read the same labeled positions of a batch
-    tokens = sorted({"label_positions", "prediction_order"} & set(have))
-    if "tags" in have and tokens:
+    if "tags" in have and not {"label_positions", "prediction_order"}.isdisjoint(have):
         raise ConfigurationError(
             "the columns tags, classes of words, and labels that are tokens cannot be read by one stream: a head would "
             "take one for the other; train on them in two runs"

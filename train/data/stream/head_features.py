@@ -61,7 +61,7 @@ def head_tensors(
         tensors: of the batch, its labels among them.
         ids: padded input ids [B, T].
         lengths: tokens of each row [B].
-        pad: padding id.
+        pad: id of padding.
     """
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
     # classes and scores of rows
@@ -134,8 +134,7 @@ def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
     source = np.where(columns == 0, 0, columns + start[:, None])
     source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
     inside = columns < sizes[:, None]
-    view = np.take_along_axis(original, np.where(inside, source, 0), axis=1)
-    return np.where(inside, view, pad), sizes
+    return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes
 
 
 def _second_view(views: Sequence[tuple[Int64, Int64]], pad: int) -> dict[str, Tensor]:
@@ -154,10 +153,8 @@ def _second_view(views: Sequence[tuple[Int64, Int64]], pad: int) -> dict[str, Te
 def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
-    Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100.
-
-    Args:
-        columns: of examples: `input_ids` with all choices end to end, `choice_starts`, `choice`, and position columns.
+    Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
+    `input_ids` of an example are those of all choices end to end.
 
     Example (an example of two choices, and filler):
         >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}
@@ -167,12 +164,15 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
-    ids, offsets = _values_and_offsets(columns["input_ids"])
+    column = columns["input_ids"]
+    if isinstance(column, Ragged):
+        ids, offsets = column.values, column.offsets
+    else:
+        ids, offsets = column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)
-    filler = offsets[:-1][counts == 0]
-    begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, filler)))
+    begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))
     rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
     # move stored positions from the example to the row that contains them
     for name in _POSITION_COLUMNS:
@@ -184,9 +184,3 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
             rows[name] = Ragged(positions - begins[row], np.concatenate(([0], np.cumsum(sizes))))
     label = one_a_row(columns.get("choice", empty), IGNORED)
     return rows, {"choices": torch.from_numpy(np.maximum(counts, 1)), "label": torch.from_numpy(label)}
-
-
-def _values_and_offsets(column: Column) -> tuple[Int64, Int64]:
-    if isinstance(column, Ragged):
-        return column.values, column.offsets
-    return column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]

@@ -18,11 +18,9 @@ def test_missing_keys_are_all_named():
 
 def test_activations_have_counterparts():
     names = {"gelu": "gelu", "gelu_new": "gelu_tanh"}
-    assert read_activation("x", {"act": "gelu_new"}, "act", names, {}) == {"activation": "gelu_tanh"}
-    assert read_activation("x", {}, "act", names, {"act": "gelu"}) == {"activation": "gelu"}
-    assert read_activation("x", {}, None, names, {}) == {}
+    assert read_activation("x", "gelu_new", "act", names) == "gelu_tanh"
     with pytest.raises(ConfigurationError, match="act: expected one of gelu, gelu_new, got None"):
-        read_activation("x", {}, "act", names, {})
+        read_activation("x", None, "act", names)
 
 
 def test_other_computations_are_refused():

@@ -30,7 +30,7 @@ def test_variations_of_a_name(name, present):
 
 def test_what_is_set_aside_is_told_apart():
     found = renamed("a.weight", "pooler.dense.weight", "embeddings.position_ids")
-    assert (list(found.left_out), found.buffers) == (["pooler.dense.weight"], ["embeddings.position_ids"])
+    assert (list(found.tensors), list(found.left_out)) == (["body.a.weight"], ["pooler.dense.weight"])
 
 
 def test_unknown_names_are_all_listed():
