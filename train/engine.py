@@ -169,17 +169,15 @@ class Engine:
         """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
         if "sample_words" not in getattr(self.model, "needs", ()):
             return batch.tensors
-        words = sample_words(self.config.seed, step, batch.origin, batch.tensors)
-        return {**batch.tensors, "sample_words": words}
+        return {**batch.tensors, "sample_words": sample_words(self.config.seed, step, batch.origin, batch.tensors)}
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity)
-        settled = add_host_shapes(
-            tensors, self.config.model.position_limit, getattr(self.model, "host_tensors", frozenset())
-        )
-        moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
+        added: frozenset[str] = getattr(self.model, "host_tensors", frozenset())
+        tensors = add_host_shapes(tensors, self.config.model.position_limit, added)
+        moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in tensors.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))
 
@@ -208,8 +206,7 @@ class Engine:
 
     def _accumulate(self, micro_batches: int, step: int) -> None:
         self._accumulation = micro_batches
-        rows = micro_batches * self.config.data.micro_batch * self.world.size
-        self.deepspeed.set_train_batch_size(rows)
+        self.deepspeed.set_train_batch_size(micro_batches * self.config.data.micro_batch * self.world.size)
         self.deepspeed.micro_steps = (step - 1) * micro_batches
 
     def _label_share(self, batch: MicroBatch, counts: Mapping[str, float]) -> float:
@@ -258,9 +255,5 @@ def _gradient_bytes(engine: Any) -> int:
     gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
     gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
     gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
-    storages = {
-        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-        for tensor in gradients
-        if isinstance(tensor, Tensor)
-    }
-    return sum(storages.values())
+    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, Tensor)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -80,11 +80,7 @@ def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
 def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
     """Evaluate a set once without dropout, with averaged weights if there are any; the same at any world size.
 
-    Returns:
-        The results, or None if a rank was asked to stop: all ranks then stop at the same batch.
-
-    Raises:
-        ClozelineError: reading failed on some rank; raised on all ranks.
+    Return None if a rank was asked to stop: all ranks then stop at the same batch.
     """
     engine.train(False)
     source = _OnePass(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))

@@ -30,12 +30,8 @@ from clozeline.train.startup.starting_model import build_starting_model
 def run(config: TrainConfig, joined: World | None = None) -> int:
     """Train; return 0 when the run is complete, 75 when a stop request came first and the state is saved.
 
-    Args:
-        config: the run.
-        joined: process group that exists already and is kept; default: join one here, and leave it at the end.
-
-    Raises:
-        ClozelineError: on every rank, if the run cannot start or continue.
+    A process group that is `joined` already is kept; default: join one here, and leave it at the end. A run that cannot
+    start or continue raises a ClozelineError on every rank.
     """
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()
@@ -79,8 +75,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
 
     # build the model, sharded from the start at ZeRO stage 3, and estimate the cost
     with world.together():
-        placement = placement_of(config, world)
-        starting = build_starting_model(point, datasets.train, placement)
+        starting = build_starting_model(point, datasets.train, placement_of(config, world))
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, starting.model, datasets, world.size)
         stop.interrupts = False
@@ -110,8 +105,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
     announce_data(point, state, datasets, announce)
     streams = [stream, *(each.stream for each in heldout)]
     health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)
-    plans = state.stream["data"]
-    journal.event("data", step=state.step, samples=state.samples, phases=health.phases(), plans=plans)
+    fields = {"phases": health.phases(), "plans": state.stream["data"]}
+    journal.event("data", step=state.step, samples=state.samples, **fields)
 
     # train, evaluate and save until the run is complete or a stop is requested
     watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank))

@@ -109,11 +109,7 @@ def _free_port() -> int:
 
 
 def describe_environment(environment: MutableMapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return (rank, world size) of this process before any process group exists.
-
-    Raises:
-        ConfigurationError: a variable is not a number, or the rank is out of range.
-    """
+    """Return (rank, world size) of this process before any process group exists."""
     fill_environment(environment)
     try:
         rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
@@ -137,7 +133,11 @@ def load_deepspeed() -> Any:
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    _stub_muon()
+    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes seconds
+    for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
+        stand_in = ModuleType(f"deepspeed.runtime.zero.muon.{module}")
+        setattr(stand_in, name, type(name, (), {}))
+        sys.modules.setdefault(stand_in.__name__, stand_in)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import deepspeed
@@ -150,22 +150,8 @@ def load_deepspeed() -> Any:
     return deepspeed
 
 
-def _stub_muon() -> None:
-    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes seconds
-    folder = "deepspeed.runtime.zero.muon"
-    for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
-        stand_in = ModuleType(f"{folder}.{module}")
-        setattr(stand_in, name, type(name, (), {}))
-        sys.modules.setdefault(stand_in.__name__, stand_in)
-
-
 def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
-    """Join the process group, once per rank.
-
-    Args:
-        timeout_s: of a collective.
-        deterministic: ask torch for the same bits from the same inputs.
-    """
+    """Join the process group, once per rank; `deterministic` asks torch for the same bits from the same inputs."""
     rank, size = describe_environment(os.environ)
     deepspeed = load_deepspeed()
     # DeepSpeed calls collectives that torch 2.13 deprecates
@@ -184,15 +170,9 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
             f"for example `deepspeed --master_port {_free_port()} ...`"
         ) from error
     if deterministic:
-        _make_deterministic()
-    local_rank = int(os.environ["LOCAL_RANK"])
-    device = device_of(os.environ)
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
+        # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     group = dist.new_group(backend="gloo", timeout=timeout)
-    return World(rank=rank, size=size, local_rank=local_rank, device=device, group=group)
-
-
-def _make_deterministic() -> None:
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
-    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    return World(rank, size, int(os.environ["LOCAL_RANK"]), device_of(os.environ), group)

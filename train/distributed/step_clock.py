@@ -16,24 +16,18 @@ class StepClock:
 
     def end(self, part: str) -> None:
         """End a part, which started where the last one ended."""
-        self._marks.append((part, self._now()))
+        mark: Any = time.perf_counter()
+        if self._on_device:
+            mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            mark.record()
+        self._marks.append((part, mark))
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each part."""
         seconds: dict[str, float] = {}
         for (_, before), (part, after) in zip(self._marks, self._marks[1:], strict=False):
-            seconds[part] = seconds.get(part, 0.0) + self._between(before, after)
+            if self._on_device:
+                after.synchronize()
+            passed = before.elapsed_time(after) / 1e3 if self._on_device else after - before
+            seconds[part] = seconds.get(part, 0.0) + passed
         return seconds
-
-    def _now(self) -> Any:
-        if not self._on_device:
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
-
-    def _between(self, before: Any, after: Any) -> float:
-        if not self._on_device:
-            return float(after - before)
-        after.synchronize()
-        return float(before.elapsed_time(after)) / 1e3

@@ -51,13 +51,7 @@ class Watchdog:
                 seen = self._count
                 moved = self._beats.wait(self._seconds)
                 if not moved and not self._closed and self._count == seen:
-                    self._give_up()
-
-    def _give_up(self) -> None:
-        print(  # noqa: T201
-            f"error: rank {self._rank}: no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows",
-            file=sys.stderr,
-            flush=True,
-        )
-        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
-        os._exit(WATCHDOG)
+                    passed = f"no progress for {self._seconds:g} s (watchdog_s); every thread's stack follows"
+                    print(f"error: rank {self._rank}: {passed}", file=sys.stderr, flush=True)  # noqa: T201
+                    faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+                    os._exit(WATCHDOG)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
@@ -116,6 +116,13 @@ class CostEstimate:
         filler_text = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
         seconds = flops / (operations * self.world_size)
         memory = self.memory[self.stage]
+        stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items()]
+        heldout = ["held-out   none: no evaluation"]
+        if self.heldout_rows:
+            padded = f" and {self.heldout_filler:,} of filler" if self.heldout_filler else ""
+            heldout = [f"held-out   {self.heldout_rows:,} rows{padded} in each of {self.evaluations:,} evaluations"]
+            for name in self.trained_on:
+                heldout.append(f"           {name} is also trained on: its loss says nothing about new text")
         return [
             f"model      {sum(self.parameters.values()):,} parameters: "
             + ", ".join(f"{part} {count:,}" for part, count in self.parameters.items()),
@@ -123,15 +130,13 @@ class CostEstimate:
             *(self._batch(phase) for phase in self.phases),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
             f"{read / self.epoch_rows:.2f} epochs",
-            *self._heldout(),
+            *heldout,
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, at least {seconds:,.0f} s on "
             f"{self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
-            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}"
-            f"{self.on_host}; activations come on top",
-            "           "
-            + ", ".join(f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items())
-            + f", on {self.world_size} ranks",
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{self.on_host}; activations come "
+            "on top",
+            f"           {', '.join(stages)}, on {self.world_size} ranks",
         ]
 
     def _batch(self, phase: PhaseCost) -> str:
@@ -144,47 +149,31 @@ class CostEstimate:
             f"{self.micro_batch} rows{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
         )
 
-    def _heldout(self) -> Iterator[str]:
-        if self.heldout_rows:
-            filler = f" and {self.heldout_filler:,} of filler" if self.heldout_filler else ""
-            yield f"held-out   {self.heldout_rows:,} rows{filler} in each of {self.evaluations:,} evaluations"
-            for name in self.trained_on:
-                yield f"           {name} is also trained on: its loss says nothing about new text"
-        else:
-            yield "held-out   none: no evaluation"
-
 
 def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> CostEstimate:
-    """Estimate from manifests, the first block of each set, and the model's FLOPs.
-
-    Raises:
-        DamagedBlock: a first block is damaged.
-        ConfigurationError: all blocks of a set are in quarantine, or its rows are too long for the model.
-    """
+    """Estimate from manifests, the first block of each set, and the model's FLOPs."""
     # rows and FLOPs of an evaluation
-    parameters, trained = model.parameters_by_part, {shards.digest for shards in distinct_sets(datasets.phases)}
+    trained = {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
-    passes = {
-        name: batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
-        for name, shards in datasets.heldout.items()
-    }
-    rows = [min(len(shards), passes[name]) for name, shards in datasets.heldout.items()]
-    flops = [
-        _cost_of_row(Input(shards, datasets.corruptions[name]), config, model)[1]
-        for name, shards in datasets.heldout.items()
-    ]
+    read, rows, flops = 0, 0, 0.0
+    for name, shards in datasets.heldout.items():
+        in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
+        counted = min(len(shards), in_pass)
+        read, rows = read + in_pass, rows + counted
+        # forward passes alone
+        flops += counted * _cost_of_row(Input(shards, datasets.corruptions[name]), config, model)[1] / 3
     return CostEstimate(
-        parameters=parameters,
+        parameters=model.parameters_by_part,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
         epoch_rows=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         phases=tuple(_phase_costs(config, model, datasets)),
-        evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
-        heldout_rows=sum(rows),
-        heldout_filler=sum(passes.values()) - sum(rows),
-        heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
+        evaluations=(-(-config.steps // every) if every else 1) if datasets.heldout else 0,
+        heldout_rows=rows,
+        heldout_filler=read - rows,
+        heldout_flops=flops,
         trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
         stage=config.zero.stage,
         memory={
@@ -234,7 +223,9 @@ def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[floa
     tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
     choices = columns.get("choice_starts", 1.0)
     flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_per_row(rows, source))
-    second = _second_view(rows.columns)
+    second = columns.get("input_ids_b", 0.0)
+    if "crop_length" in columns:  # a view with its special tokens
+        second = float(rows.columns["crop_length"].values.mean()) + 2
     if second and "input_ids_b" in model.needs:
         return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
     return tokens + target, flops
@@ -251,12 +242,6 @@ def _labels_per_row(rows: Rows, source: Input) -> float | None:
             return None
         labels += len(batch["label_index"])
     return labels / len(rows)
-
-
-def _second_view(columns: Mapping[str, Ragged]) -> float:
-    if "crop_length" in columns:
-        return float(columns["crop_length"].values.mean()) + 2
-    return float(columns["input_ids_b"].lengths.mean()) if "input_ids_b" in columns else 0.0
 
 
 def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:

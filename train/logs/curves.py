@@ -27,13 +27,8 @@ _OVER_STEPS: Final = (
 """Charts over steps: title, keys, factor."""
 _NOISE_WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
-_PARTS: Final = {
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "compute": "compute",
-    "other": "other",
-    "data": "waiting for data",
+_PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "compute", "other")} | {
+    "data": "waiting for data"
 }
 """Parts of a step with their titles; earlier versions wrote `compute`."""
 
@@ -47,11 +42,7 @@ class RecordedRun:
 
 
 def read_run(directory: Path, name: str) -> RecordedRun:
-    """Read the records of a run, and add the seconds of training without pauses between starts.
-
-    Raises:
-        StorageError: the files cannot be read.
-    """
+    """Read the records of a run, and add the seconds of training without pauses between starts."""
     records = [record for record in read_lines(directory / "metrics.jsonl") if isinstance(record.get("step"), int)]
     begun = [
         float(event["time"])
@@ -119,8 +110,8 @@ def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     over = "" if axis == "step" else f" over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
         series = [Series(run.name, points(run, axis, "heldout", name, "loss")) for run in runs]
-        title = f"{heldout_title(name).capitalize()} loss (nats){over}"
-        yield lines(title, series, AXES[axis], levels=_entropies(runs, [name]))
+        levels = _entropies(runs, [name])
+        yield lines(f"{heldout_title(name).capitalize()} loss (nats){over}", series, AXES[axis], levels=levels)
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:

@@ -20,11 +20,7 @@ class Waiting:
     def __init__(self, window: int = _WINDOW, bar: float = _STARVED) -> None:
         self.window = window
         self._bar = bar
-        self._steps, self._waited, self._seconds = (
-            -1,
-            0.0,
-            0.0,
-        )  # ignore the first step, which waits for the first round
+        self._steps, self._waited, self._seconds = -1, 0.0, 0.0  # ignore the first step: it waits for the first round
         self._starved = False
 
     def add(self, waited: float, seconds: float) -> float | None:
@@ -40,13 +36,9 @@ class Waiting:
 
 
 class LoadingHealth:
-    """Health of the streams of a run; created by all ranks together.
+    """Health of the streams of a run, the training stream first; created by all ranks together.
 
-    Args:
-        streams: the training stream, then those of held-out sets.
-        world: the ranks.
-        limit: share of a set's blocks that may be skipped.
-        announce: writes an event and prints important ones.
+    The run ends if more than the share `limit` of a set's blocks is skipped.
     """
 
     def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
@@ -87,11 +79,7 @@ class LoadingHealth:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
     def announce_damage(self, step: int) -> None:
-        """Announce the blocks that any rank skipped since the last call; a collective call.
-
-        Raises:
-            IntegrityError: on all ranks, if too many blocks of a set are skipped.
-        """
+        """Announce the blocks that any rank skipped since the last call; a collective call."""
         # copy at once: a thread may be adding one
         mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
         skipped = set().union(*self._world.gather(mine))
@@ -114,12 +102,10 @@ class LoadingHealth:
 
     def _facts(self, stretch: Stretch) -> dict[str, Any]:
         reading, mixture = self._training.reading, stretch.mixture
+        shares = (mixture.counts / mixture.period).tolist()
         return {
             "phase": reading.timeline.stretches.index(stretch),
-            "shares": {
-                name: count / mixture.period
-                for name, count in zip(reading.names(stretch), mixture.counts.tolist(), strict=True)
-            },
+            "shares": dict(zip(reading.names(stretch), shares, strict=True)),
             "global_batch": stretch.global_batch,
             "until_samples": None if stretch.stop is None else stretch.stop * reading.lanes,
         }

@@ -26,15 +26,7 @@ class _Lines(Console):
 
 
 class Display:
-    """Progress of a run; silent on ranks above 0.
-
-    Args:
-        steps: last step of the run.
-        rank: of this process.
-        seconds: minimum between two plain lines.
-        console: default: standard output.
-        clock: returns seconds.
-    """
+    """Progress of a run up to its last step; silent on ranks above 0. Plain lines are at least `seconds` apart."""
 
     def __init__(
         self,
@@ -56,14 +48,9 @@ class Display:
         """Work of the first N steps."""
         self._bar: Progress | None = None
         if self.console.is_terminal and rank == 0:
-            self._bar = Progress(
-                TextColumn("training"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[shown]}"),
-                TextColumn("{task.fields[left]}"),
-                console=self.console,
-            )
+            texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
+            columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), *texts)
+            self._bar = Progress(*columns, console=self.console)
             self._task = self._bar.add_task("training", total=steps, shown="", left="")
 
     def __enter__(self) -> Display:
@@ -97,7 +84,9 @@ class Display:
         if first is None:
             self._first = (step, now)
         elif step < self._steps:
-            left = _remaining(first, (step, now), self._steps, self._work)
+            work = self._work
+            share = (work(self._steps) - work(step)) / (work(step) - work(first[0]))
+            left = f"{timedelta(seconds=round((now - first[1]) * share))} left"
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return
@@ -111,13 +100,10 @@ class Display:
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
         for name, evaluation in heldout.items():
-            entropy = evaluation["unigram_entropy"]
             figures = "".join(f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items())
-            self.say(
-                f"  {heldout_title(name)} at step {step}: loss {evaluation['loss']:.4f}"
-                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {format_count(evaluation)}"
-                f"{figures}"
-            )
+            entropy = f", unigram entropy {value:.4f}" if (value := evaluation["unigram_entropy"]) else ""
+            losses = f"loss {evaluation['loss']:.4f}{entropy} nats over {format_count(evaluation)}"
+            self.say(f"  {heldout_title(name)} at step {step}: {losses}{figures}")
 
 
 def format_count(evaluation: Mapping[str, Any]) -> str:
@@ -128,11 +114,6 @@ def format_count(evaluation: Mapping[str, Any]) -> str:
 def heldout_title(name: str) -> str:
     """Return the title of a held-out set: "held-out", and its name if it has one."""
     return "held-out" if name == "heldout" else f"held-out {name}"
-
-
-def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int, work: Callable[[int], float]) -> str:
-    share = (work(steps) - work(now[0])) / (work(now[0]) - work(first[0]))
-    return f"{timedelta(seconds=round((now[1] - first[1]) * share))} left"
 
 
 def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:

@@ -152,14 +152,13 @@ class Journal:
 
     def fail(self, error: Exception) -> None:
         """Write why the run failed."""
-        from clozeline.train.distributed.failures import (
-            explain,
-        )  # imports torch, which readers of the files do not need
+        # imports torch, which readers of the files do not need
+        from clozeline.train.distributed.failures import explain
 
         exit_code, message = explain(error)
-        if exit_code == 1:
-            message = f"{type(error).__name__}: {error}"  # the traceback is on stderr
-        message = message_text(message)
+        message = message_text(
+            f"{type(error).__name__}: {error}" if exit_code == 1 else message
+        )  # stderr has the trace
         self._failed = True
         self.event("failed", error=message, exit_code=exit_code)
         self.status("failed", error=message, exit_code=exit_code)
@@ -213,9 +212,8 @@ class Journal:
     def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            sys.stderr.write(
-                f"warning: {self.directory}: metrics cannot be written ({error}); training continues without them\n"
-            )
+            why = f"metrics cannot be written ({error}); training continues without them"
+            sys.stderr.write(f"warning: {self.directory}: {why}\n")
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

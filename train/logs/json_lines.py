@@ -24,11 +24,7 @@ class Line(NamedTuple):
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the records of a JSON lines file, without damaged lines; empty if the file is missing.
 
-    Lines of earlier versions have no checksum.
-
-    Raises:
-        StorageError: it cannot be read.
-        NewerFormatError: a newer version wrote a line of it.
+    Lines of earlier versions have no checksum. A line of a newer version is a NewerFormatError.
     """
     return _read(path)[0]
 
@@ -39,12 +35,7 @@ def unreadable_lines(path: Path) -> int:
 
 
 def first_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of `read_lines` lazily.
-
-    Raises:
-        OSError: it cannot be read.
-        NewerFormatError: a newer version wrote a line of it.
-    """
+    """Yield the records of `read_lines` lazily."""
     with path.open("rb") as file:
         for line in file:
             if (record := _parse(line, path)) is not None:
@@ -98,6 +89,5 @@ def _parse(line: bytes, path: Path) -> dict[str, Any] | None:
 
 
 def _unreadable(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{path}: cannot be read ({error.strerror or error}); move it away, a start of the run begins it again"
-    )
+    how = "move it away, a start of the run begins it again"
+    return StorageError(f"{path}: cannot be read ({error.strerror or error}); {how}")

@@ -50,6 +50,5 @@ def peak_of(device: torch.device, precision: str, measured: float) -> Peak:
         for operations, names in _DATA_SHEETS.items():
             if name.removeprefix("NVIDIA ") in names:
                 return Peak(operations, f"data sheet of {name}")
-    return Peak(
-        measured, f"measured, a matrix product in {precision}; no data sheet of {name} in {precision} is known here"
-    )
+    unknown = f"no data sheet of {name} in {precision} is known here"
+    return Peak(measured, f"measured, a matrix product in {precision}; {unknown}")

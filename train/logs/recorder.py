@@ -76,11 +76,7 @@ class Recorder:
         *,
         log: bool,
     ) -> None:
-        """Record a step.
-
-        Raises:
-            IntegrityError: too many blocks of a set are skipped.
-        """
+        """Record a step; too many skipped blocks of a set are an IntegrityError."""
         # every step: data health, skipped gradients, memory after the first step
         with self._reports("the health of the data"):
             self._health.note(state.step, batch.waited, seconds)
@@ -96,18 +92,27 @@ class Recorder:
         counters = self._health.counters()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *map(float, sums.values()), *counters.values()])
-        noise = self._noise(result, self._rows(batch))
+        noise = None
+        if (mine := result.squares) is not None:
+            square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
+            noise = estimate(square, inverse, count, result.gradient_norm, self._rows(batch))
         # counters keep their types: blocks stay integers
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
         # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
-            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, noise)
+            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds)
+            if noise is not None:
+                record["gradient_noise"] = noise
             with self._reports("spikes of the loss"):
                 self._detect_spikes(record, self._rows(batch))
             health = {**stream, "waited_share": batch.waited / seconds}
-            self._write({**record, "cpu_s": worked, "learning_rate": learning_rate, "stream": health})
+            record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
+            self._journal.step(record)
+            self._display.step(record)
+            figures = {key: record[key] for key in ("step", "samples", "loss")}
+            self._journal.status("running", steps=self._engine.config.steps, **figures)
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
@@ -137,7 +142,6 @@ class Recorder:
         result: StepResult,
         totals: Mapping[str, float],
         seconds: float,
-        noise: Mapping[str, Any],
     ) -> dict[str, Any]:
         # means over all ranks
         config, counts = self._engine.config, batch.counts
@@ -160,7 +164,6 @@ class Recorder:
             "losses": losses,
             **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
             "gradient_norm": result.gradient_norm,
-            **noise,
             "skipped": state.skipped,
             "tokens": state.tokens,
             "flops": flops,
@@ -173,19 +176,6 @@ class Recorder:
             "memory_bytes": resident_bytes(),
             **on_device,
         }
-
-    def _noise(self, result: StepResult, rows: int) -> dict[str, Any]:
-        if (mine := result.squares) is None:
-            return {}
-        square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
-        noise = estimate(square, inverse, count, result.gradient_norm, rows)
-        return {} if noise is None else {"gradient_noise": noise}
-
-    def _write(self, record: Mapping[str, Any]) -> None:
-        self._journal.step(record)
-        self._display.step(record)
-        figures = {key: record[key] for key in ("step", "samples", "loss")}
-        self._journal.status("running", steps=self._engine.config.steps, **figures)
 
     def _rows(self, batch: GlobalBatch[MicroBatch]) -> int:
         return len(batch.micro_batches) * self._engine.config.data.micro_batch * self._engine.world.size
@@ -207,11 +197,8 @@ class Recorder:
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
-        mine: list[list[int]] = []
-        for micro_batch in batch.micro_batches:
-            origin = getattr(micro_batch, "origin", None)
-            if origin is not None:
-                mine += origin.tolist()
+        origins = [getattr(micro_batch, "origin", None) for micro_batch in batch.micro_batches]
+        mine = [row for origin in origins if origin is not None for row in origin.tolist()]
         rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows]
         self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
         self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")

@@ -33,21 +33,18 @@ Record = Mapping[str, Any]
 
 
 def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Path:
-    """Write report.html into the run directory and return its path.
-
-    Raises:
-        StorageError: the run directory cannot be written.
-    """
+    """Write report.html into the run directory and return its path."""
     output = config.output
     run = read_run(output, output.name)
-    records = run.records
     plain = flatten(redact(to_plain(config)))
     settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
+    names = ("weights", "gradients", "optimizer", "resident")
+    sizes = [(rank, *(held[name] / _MIB for name in names)) for rank, held in enumerate(memory)]
     parts = [
         facts(_headline(run, len(memory))),
         grid(*curves([run])),
-        section("Held-out sets", _heldout(records)),
-        section("Memory per rank (MiB)", _memory(memory)),
+        section("Held-out sets", _heldout(run.records)),
+        section("Memory per rank (MiB)", table(["rank", *names], sizes)),
         section("Events", _events(read_lines(output / "events.jsonl"))),
         collapsible("Configuration", table(["key", "value"], settings)),
     ]
@@ -59,9 +56,8 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
     """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
     ending = "done" if reason is None else f"stopped ({reason})"
-    lines = [
-        f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, filler included, {state.tokens:,} tokens"
-    ]
+    read = f"{state.samples:,} rows, filler included, {state.tokens:,} tokens"
+    lines = [f"{ending}: step {state.step} of {steps}, {read}"]
     # first and last loss
     path, status = output / "metrics.jsonl", read_status(output)
     first = next((line for line in first_lines(path) if line.get("loss") is not None), None)
@@ -110,6 +106,15 @@ def _figure(loss: float | None) -> str:
     return "not finite" if loss is None else f"{loss:.4f}"
 
 
+def _events(events: Sequence[Record]) -> str:
+    rows = [
+        (event["event"], event.get("step", ""), ", ".join(f"{k} {v}" for k, v in event.items() if k not in _NOT_LISTED))
+        for event in events
+        if event.get("event", "memory") != "memory"
+    ]
+    return table(["event", "step", "what"], rows[-_EVENTS:]) if rows else ""
+
+
 def _heldout(records: Sequence[Record]) -> str:
     rows = [
         (
@@ -124,19 +129,3 @@ def _heldout(records: Sequence[Record]) -> str:
     ]
     header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "mean over"]
     return table(header, rows) if rows else ""
-
-
-def _memory(memory: Sequence[Mapping[str, int]]) -> str:
-    names = ("weights", "gradients", "optimizer", "resident")
-    return table(
-        ["rank", *names], [(rank, *(sizes[name] / _MIB for name in names)) for rank, sizes in enumerate(memory)]
-    )
-
-
-def _events(events: Sequence[Record]) -> str:
-    shown = [event for event in events if event.get("event", "memory") != "memory"][-_EVENTS:]
-    rows = [
-        (event["event"], event.get("step", ""), ", ".join(f"{k} {v}" for k, v in event.items() if k not in _NOT_LISTED))
-        for event in shown
-    ]
-    return table(["event", "step", "what"], rows) if rows else ""

@@ -16,11 +16,9 @@ _SIGMA: Final = 1.4826
 
 
 class Spikes:
-    """Compares each step with the recent ones; a resumed run continues from its records.
+    """Compares each step with the recent ones; a value more than `bar` deviations above them is a spike.
 
-    Args:
-        bar: deviations above which a value is a spike.
-        latest_first: the records so far, latest first; read only as far as needed.
+    A resumed run continues from its records, latest first, read only as far as needed.
     """
 
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:

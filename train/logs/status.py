@@ -42,12 +42,8 @@ class RunStatus:
         if self.state == _UNKNOWN:
             return "not known, status.json is damaged; a start writes it again"
         state = f"not running any more, {self.process} ended without saying so" if self.ended else self.state
-        parts = [
-            state,
-            "before step 1" if self.step is None else f"step {self.step}",
-            self.checkpoint or "no checkpoint",
-        ]
-        return ", ".join(parts)
+        step = "before step 1" if self.step is None else f"step {self.step}"
+        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}"
 
 
 def read_status(run: Path, now: float | None = None) -> RunStatus | None:
@@ -56,8 +52,11 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
     Earlier versions wrote no checksum.
     """
     path = run / "status.json"
-    status = _read(path)
-    if status is None:
+    try:
+        status = unseal(read_json(path) or {}, path)
+    except ValueError:
+        status = {}
+    if not isinstance(status.get("state"), str):
         return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
     step, checkpoint = status.get("step"), status.get("checkpoint")
     return RunStatus(
@@ -68,14 +67,6 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
         process=f"process {status.get('pid')} on {status.get('host')}",
         heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        status = unseal(read_json(path) or {}, path)
-    except ValueError:
-        return None
-    return status if isinstance(status.get("state"), str) else None
 
 
 def _is_alive(status: dict[str, Any], now: float) -> bool:

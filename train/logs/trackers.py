@@ -70,9 +70,8 @@ def check_tracker(name: str | None) -> None:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise ConfigurationError(
-            f"log.tracker: {name} is not installed ({error}): run `pip install {name}`, or leave the key out"
-        ) from error
+        how = f"run `pip install {name}`, or leave the key out"
+        raise ConfigurationError(f"log.tracker: {name} is not installed ({error}): {how}") from error
     except Exception:  # installed but broken: `open_tracker` reports it
         return
 

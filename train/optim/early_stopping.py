@@ -56,20 +56,14 @@ def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mappin
     """Check before the first step that evaluations will have the metric.
 
     Names of `figures` are known to the first evaluation only, which `metric_value` checks.
-
-    Raises:
-        ConfigurationError: no such set, metric or head.
     """
     name, _, rest = config.metric.partition("/")
     kind, _, inside = rest.partition("/")
-    heads_known = inside.partition("/")[0] in heads
-    if (name in sets or (name == MEAN and sets)) and (
-        rest == "loss" or (kind in ("losses", "figures") and heads_known)
-    ):
+    known = rest == "loss" or (kind in ("losses", "figures") and inside.partition("/")[0] in heads)
+    if known and (name in sets or (name == MEAN and sets)):
         return
-    listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))] + [
-        f"{dataset}/losses/{head}" for dataset in sets for head in heads
-    ]
+    listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))]
+    listed += [f"{dataset}/losses/{head}" for dataset in sets for head in heads]
     raise ConfigurationError(
         f"early_stop.metric: expected one of {', '.join(listed) or 'a held-out set, of which there is none'}, or "
         f"SET/figures/HEAD/NAME, got {config.metric!r}"

@@ -54,12 +54,8 @@ class MicroBatchSquares:
 def estimate(square: float, inverse: float, count: float, norm: float, rows: int) -> dict[str, float] | None:
     """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None with a single micro-batch.
 
-    Args:
-        square: sum of the micro-batches' squared norms over all ranks.
-        inverse: sum of `Squares.inverse` over all ranks.
-        count: number of the micro-batches.
-        norm: of the gradient of the global batch.
-        rows: of the global batch.
+    `square`, `inverse` and `count` are those of `Squares`, summed over all ranks; gradient norm and rows are those of
+    the global batch.
 
     Example: micro-batches of 1 row with squared norms 5, 7, 6, 6 and a batch of these 4 with 3 give tr(Σ) 4, |G|² 2.
     """

@@ -34,9 +34,8 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
         display.say(f"branch of {point.trunk} at {point.name}" if point.trunk else f"resumed from {point.name}")
         if not exact:
-            display.say(
-                f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ"
-            )
+            same = "the state is the same, rounding will differ"
+            display.say(f"the run was {saved.shape} and is {now.shape} now: {same}")
     if beyond := point.beyond_horizon():
         display.say(beyond)
 
@@ -45,8 +44,8 @@ def announce_data(point: StartingPoint, state: TrainState, datasets: Datasets, a
     """Announce blocks in quarantine, and data that changed since the checkpoint."""
     for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
         if (quarantine := shards.quarantine).sha256:
-            blocks = len(shards.quarantined)
-            announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
+            path, blocks = str(shards.path), len(shards.quarantined)
+            announce("quarantine", shards=path, blocks=blocks, sha256=quarantine.sha256)
     before = {} if point.saved is None else point.saved.stream
     if before and before["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)

@@ -16,9 +16,6 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
 
     A branch at step N of the run RUN, whose own schedule has no such decay, is trained in `RUN-decay-N`. Its schedule
     ends at `steps`, unless `schedule.steps` differs from the run's.
-
-    Raises:
-        ConfigurationError: config.yaml of that run cannot be read.
     """
     step = _decay_from(config)
     if step is None or not (config.output / "config.yaml").exists():
@@ -35,12 +32,7 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
 
 
 def branch_point(config: TrainConfig) -> tuple[Path, Index] | None:
-    """Return the checkpoint at which a new branch starts; None without a branch.
-
-    Raises:
-        ConfigurationError: the run has no checkpoint of that step.
-        CheckpointError: the checkpoint is damaged.
-    """
+    """Return the checkpoint at which a new branch starts; None without a branch."""
     if config.branch_from is None:
         return None
     step = _decay_from(config)

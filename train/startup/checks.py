@@ -21,11 +21,7 @@ class CheckedStart(NamedTuple):
 
 
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
-    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks.
-
-    Raises:
-        ClozelineError: they do not, or a set cannot be opened.
-    """
+    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks."""
     config = resolve_branch(config)
     check_world(config, world_size)
     check_tracker(config.log.tracker)

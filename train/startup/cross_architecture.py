@@ -1,5 +1,6 @@
 """Initialize a model from another architecture, such as an encoder-decoder from an encoder (arXiv 1907.12461)."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -41,10 +42,7 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     A model of one stack initializes the encoder of an encoder-decoder, and its decoder if widths and heads are equal:
     as many layers as both have, without cross-attention and connector, which are new. An encoder-decoder initializes an
     encoder from its encoder, a decoder from its decoder. An encoder and a decoder have the same parameters. T5's
-    relative position table is new if the direction differs.
-
-    Raises:
-        ConfigurationError: the model gets an adapter.
+    relative position table is new if the direction differs. A model with an adapter is refused.
     """
     if here.family == there.family or not {here.family, there.family} <= _STACKS.keys():
         return Translated(there, dict(tensors))
@@ -56,7 +54,8 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     # choose the source stack and the target stacks that can take it
     source = "decoder" if (here.family, there.family) == ("decoder", "encoder_decoder") else _STACKS[there.family][0]
     of = there.decoder if source == "decoder" else there
-    targets = [name for name in _STACKS[here.family] if name != "decoder" or _has_same_widths(here.decoder, of)]
+    widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
+    targets = [name for name in _STACKS[here.family] if name != "decoder" or widths(here.decoder) == widths(of)]
     # rename the tensors of the stack; drop those that no target has
     renamed, dropped, prefix = {}, set(), f"family.{source}."
     for name, tensor in tensors.items():
@@ -81,14 +80,8 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     return Translated(replace(of, family=there.family), renamed, _FREE, lacking, frozenset(dropped))
 
 
-def _has_same_widths(decoder: ModelConfig, source: ModelConfig) -> bool:
-    ours, theirs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
-    return ours == theirs
-
-
 def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
     part, _, inner = rest.partition(".")
     if part != "layers" or ".cross." in rest:
         return ".cross." not in rest
-    own = not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth
-    return stack != "decoder" or own
+    return stack != "decoder" or (not here.share.stacks and int(inner.partition(".")[0]) < here.decoder_depth)

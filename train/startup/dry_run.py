@@ -20,11 +20,7 @@ from clozeline.train.startup.starting_model import build_starting_model
 
 
 def dry_run(config: TrainConfig) -> int:
-    """Check a configuration as a start would, and print what the run will cost; return 0.
-
-    Raises:
-        ClozelineError: a start would be refused.
-    """
+    """Check a configuration as a start would, and print what the run will cost; return 0."""
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
     config, datasets = check_start(config, size)

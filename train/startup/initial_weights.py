@@ -51,9 +51,8 @@ class Filled:
         report = [f"weights    {len(self.copied)} parameters from {self.source}"]
         report += [f"           new: {_summarize(self.fresh)}"] if self.fresh else []
         if self.added:
-            report.append(
-                f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the means of their parts"
-            )
+            ids = f"ids {self.added.start} to {self.added.stop - 1}"
+            report.append(f"           new rows: {ids}, near the means of their parts")
         return [*report, *([f"           not used: {_summarize(self.unused)}"] if self.unused else [])]
 
 
@@ -84,13 +83,14 @@ def fill(
 
     Raises:
         ConfigurationError: the source is another model, or has another vocabulary.
-        CheckpointError: the run has no valid checkpoint.
-        WeightsError: files of the folder are damaged or incomplete.
     """
     # read the source under the names of this model, and compare the bodies
     read = translate(model.config, *open_model(source.expanduser()))
     config, tensors = read.config, read.tensors
-    _refuse_other_body(model, config, source, read.free)
+    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | read.free}
+    if pairs:
+        listed = "; ".join(f"model.{key}: {mine} here, {other} there" for key, (mine, other) in pairs.items())
+        raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
     ours = dict(model.named_parameters())
     body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - read.dropped
     differing = sorted(name for name in body if name not in ours or name not in tensors)
@@ -153,23 +153,13 @@ def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     return checkpoint.config, checkpoint.tensors
 
 
-def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: frozenset[str]) -> None:
-    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | free}
-    if pairs:
-        listed = "; ".join(f"model.{key}: {here} here, {there} there" for key, (here, there) in pairs.items())
-        raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
-
-
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Refuse a token table with neither this vocabulary's padding nor the source's."""
     rows, here = len(tensors[_TABLE]), full_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
-        multiple = row_multiple(rows, model.vocab_size)
-        remedy = (
-            f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
-            if multiple
-            else "make the shards with the tokenizer of that model"
-        )
+        remedy = "make the shards with the tokenizer of that model"
+        if multiple := row_multiple(rows, model.vocab_size):
+            remedy = f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
         raise ConfigurationError(
             f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer {model.vocab_size} "
             f"ids (padded: {here}); {remedy}"
@@ -178,9 +168,8 @@ def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, 
 
 def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
     if parameter.shape[1:] != tensor.shape[1:] or (parameter.shape != tensor.shape and not _of_vocabulary(name)):
-        raise ConfigurationError(
-            f"model.init_from: {source}: {name} has shape {list(tensor.shape)} there, {list(parameter.shape)} here"
-        )
+        shapes = f"{list(tensor.shape)} there, {list(parameter.shape)} here"
+        raise ConfigurationError(f"model.init_from: {source}: {name} has shape {shapes}")
     rows = min(len(parameter), len(tensor))
     parameter[:rows].copy_(tensor[:rows])
 

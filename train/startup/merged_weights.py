@@ -17,19 +17,14 @@ from clozeline.train.startup.initial_weights import digest_of, open_model, refus
 def read_all_weights(
     config: ModelConfig, directory: Path, index: Index, shapes: Mapping[str, Size]
 ) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint by parameter, in fp32; those that it lacks come from `init_from`.
-
-    Raises:
-        ConfigurationError: the base model is missing, or not the one that the run started from.
-    """
+    """Return the weights of a checkpoint by parameter, in fp32; those that it lacks come from `init_from`."""
     weights, base = read_weights(directory, index), read_state(index).base
     if not base:
         return weights
     source = config.init_from
     if source is None or not source.expanduser().is_dir():
-        raise ConfigurationError(
-            f"{directory}: holds an adapter alone, and its base model {source} is missing: copy it back"
-        )
+        base = f"its base model {source} is missing: copy it back"
+        raise ConfigurationError(f"{directory}: holds an adapter alone, and {base}")
     _, tensors = open_model(source.expanduser())
     names = [name for name in shapes if name not in weights and name in tensors]
     refuse_other_base(source, base, digest_of(tensors, names))

@@ -17,18 +17,15 @@ from clozeline.train.startup.start_or_resume import StartingPoint
 def prepare_directory(
     point: StartingPoint, state: TrainState, datasets: Datasets, journal: Journal, announce: Callable[..., None]
 ) -> None:
-    """Write config.yaml, cut off metrics after the checkpoint, and announce what is missing or was interrupted.
-
-    Raises:
-        StorageError: the folder cannot be written.
-        NewerFormatError: a newer version wrote metrics.jsonl.
-    """
+    """Write config.yaml, cut off metrics after the checkpoint, and announce what is missing or was interrupted."""
     # read what the last start left, before anything is written
     config = point.config
     before = read_status(config.output)
     evaluated = before.heldout if before is not None and state.step else {}
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
-    missing = _find_missing_records(point, state)
+    first = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}  # the steps may be a trunk's
+    files = {name: config.output / name for name, step in first.items() if state.step >= step}
+    missing = [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]
     # write the configuration, start the journal and the tracker
     write_description(config, datasets.phases)
     with writing(config.output):
@@ -45,11 +42,3 @@ def prepare_directory(
         announce("metrics_dropped", lines=dropped)
     for name in sorted(set(evaluated).difference(datasets.heldout)):
         announce("heldout_gone", name=name)
-
-
-def _find_missing_records(point: StartingPoint, state: TrainState) -> list[str]:
-    if point.trunk is not None:
-        return []  # the steps are another run's
-    first = {"metrics.jsonl": point.config.log.every, "events.jsonl": 1}
-    files = {name: point.config.output / name for name, step in first.items() if state.step >= step}
-    return [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]

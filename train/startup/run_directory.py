@@ -20,12 +20,8 @@ from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER,
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
 
-_TRACES: Final = frozenset(
-    {
-        *(".lock", "checkpoints", "config.yaml", "events.jsonl"),
-        *("metrics.jsonl", "status.json", "tensorboard"),
-        *(SETS_FILE, TOKENIZER_FOLDER),
-    }
+_TRACES: Final = {".lock", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl", "status.json"}.union(
+    {"tensorboard", SETS_FILE, TOKENIZER_FOLDER}
 )
 """Files that a start writes before its first step."""
 _FOREIGN: Final = ("manifest.json", "report.json", "records")
@@ -33,12 +29,7 @@ _FOREIGN: Final = ("manifest.json", "report.json", "records")
 
 
 def claim(config: TrainConfig) -> TextIO:
-    """Create the run directory and lock it until this process ends.
-
-    Raises:
-        ConfigurationError: another run writes here, or `refuse_output` refuses the folder; nothing was created.
-        StorageError: the folder cannot be created or written.
-    """
+    """Create the run directory and lock it until this process ends; a folder that is refused is not created."""
     refuse_output(config)
     output = config.output
     with writing(output):
@@ -49,9 +40,8 @@ def claim(config: TrainConfig) -> TextIO:
         owner = lock_file.read().strip()
         lock_file.close()
         named = f"process {owner}" if owner.isdigit() and psutil.pid_exists(int(owner)) else "another process"
-        raise ConfigurationError(
-            f"output: {output} is in use by {named}, which still trains: stop it, or choose another output"
-        )
+        how = "which still trains: stop it, or choose another output"
+        raise ConfigurationError(f"output: {output} is in use by {named}, {how}")
     return lock_file
 
 
@@ -59,13 +49,18 @@ def refuse_output(config: TrainConfig) -> None:
     """Refuse a folder that this start must not use."""
     output = config.output
     with writing(output):
-        names, checkpoints = _contents(output), steps_in(output / "checkpoints")
+        if output.exists() and not output.is_dir():
+            raise ConfigurationError(f"output: {output} is a file, expected a folder")
+        names = {path.name for path in output.iterdir() if path.suffix != ".tmp"} if output.exists() else set()
+        checkpoints, metrics = steps_in(output / "checkpoints"), output / "metrics.jsonl"
+        trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
+        if ".lock" in names and not trained and names <= _TRACES:
+            names = set()
         other = [name for name in _FOREIGN if (output / name).exists()]
     # folders of the pipeline
     if other:
-        raise ConfigurationError(
-            f"output: {output} is an output of the pipeline, it holds {other[0]}: choose another one"
-        )
+        held = f"it holds {other[0]}: choose another one"
+        raise ConfigurationError(f"output: {output} is an output of the pipeline, {held}")
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
         raise ConfigurationError(
@@ -74,7 +69,7 @@ def refuse_output(config: TrainConfig) -> None:
         )
     if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it holds {', '.join(names[:4])}: choose another output, or "
+            f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
             "resume with resume=auto"
         )
 
@@ -102,33 +97,15 @@ def writing(output: Path) -> Iterator[None]:
         ) from error
 
 
-def _contents(output: Path) -> list[str]:
-    if output.exists() and not output.is_dir():
-        raise ConfigurationError(f"output: {output} is a file, expected a folder")
-    names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
-    metrics = output / "metrics.jsonl"
-    trained = bool(steps_in(output / "checkpoints")) or (metrics.exists() and metrics.stat().st_size > 0)
-    return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
-
-
 def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
-    """Read config.yaml of a run directory, also of earlier versions.
-
-    Args:
-        output: the run directory.
-        saved: state of the checkpoint to use with it; the models are compared.
-    """
+    """Read config.yaml of a run directory, also of earlier versions; its model must be that of a `saved` state."""
     path = output / "config.yaml"
     with former_names(), reading_run(path):
         config: TrainConfig = load_config(TrainConfig, path)
-        if saved is not None and (changes := _changes_of_model(saved, config)):
-            raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {changes[0]}")
+        if saved is not None and saved.frozen:  # without it, an earlier version's
+            before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
+            changes = find_changes(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+            for change in changes:
+                if change.startswith("model.") and not change.startswith("model.dropout."):
+                    raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {change}")
     return config
-
-
-def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
-    if not saved.frozen:  # an earlier version's
-        return []
-    before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
-    changes = find_changes(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
-    return [change for change in changes if change.startswith("model.") and not change.startswith("model.dropout.")]

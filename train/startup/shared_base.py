@@ -22,13 +22,9 @@ _BODY = "family."
 
 
 class SharedBase:
-    """A base model, and the adapters and heads of runs that were trained on it.
+    """A base model, and the adapters and heads of runs, by name, that were trained on it; at least one.
 
-    Args:
-        runs: run directories by name, at least one; all trained an adapter of the same base model.
-
-    Raises:
-        ConfigurationError: a run has no adapter, or another base model than the first.
+    A run without adapter, or with another base model than the first, is refused.
     """
 
     def __init__(self, runs: Mapping[str, Path]) -> None:
@@ -42,9 +38,6 @@ class SharedBase:
         """Return the model with the adapter and heads of a run; None: the base model with its own heads.
 
         It is the same object each time, in evaluation mode.
-
-        Raises:
-            ConfigurationError: there is no such run.
         """
         if name not in self._heads:
             raise ConfigurationError(f"no run '{name}'; there are: {', '.join(self._runs)}")
@@ -59,23 +52,19 @@ class SharedBase:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
         rows = read_sets(run, config.data)[0].tokenizer.vocab_size
         weights = read_all_weights(config.model, directory, index, parameter_shapes(config.model, rows))
-        if None not in self._heads:
-            self._begin(config.model.init_from.expanduser(), rows, weights)
+        if None not in self._heads:  # build the base model of the first run
+            base, tensors = open_model(config.model.init_from.expanduser())
+            self.model = Model(base, rows)
+            with torch.no_grad():
+                for key, parameter in self.model.family.named_parameters():
+                    parameter.copy_(weights[f"{_BODY}{key}"])
+            complete = all(key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads."))
+            self._heads[None] = self._build_heads(base, tensors) if complete else (base, nn.ModuleDict())
         self._refuse_other_body(run, rows, weights)
         add_adapter(self.model, name, config.model.adapter)
         own = f"adapters.{config.model.adapter.name}."
         fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
         self._heads[name] = self._build_heads(config.model, weights)
-
-    def _begin(self, source: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
-        """Build the base model of the first run."""
-        config, tensors = open_model(source)
-        self.model = Model(config, rows)
-        with torch.no_grad():
-            for name, parameter in self.model.family.named_parameters():
-                parameter.copy_(weights[f"{_BODY}{name}"])
-        complete = all(name in tensors for name in parameter_shapes(config, rows) if name.startswith("heads."))
-        self._heads[None] = self._build_heads(config, tensors) if complete else (config, nn.ModuleDict())
 
     def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
         """Build the heads of a configuration with their weights; tied tables stay the model's."""
@@ -89,17 +78,12 @@ class SharedBase:
 
     def _refuse_other_body(self, run: Path, rows: int, weights: Mapping[str, Tensor]) -> None:
         ours = {f"{_BODY}{name}": parameter for name, parameter in self.model.family.named_parameters()}
-        theirs = {name for name in weights if name.startswith(_BODY)}
-        differing = sorted(
-            name for name in ours.keys() | theirs if name not in theirs or not _same(ours.get(name), weights[name])
-        )
+        theirs = {name: tensor for name, tensor in weights.items() if name.startswith(_BODY)}
+        equal = {name for name in ours.keys() & theirs.keys() if torch.equal(ours[name], theirs[name])}
+        differing = sorted((ours.keys() | theirs.keys()) - equal)
         if rows != self.model.vocab_size or differing:
             what = differing[0] if differing else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
             raise ConfigurationError(
                 f"{run}: has another base model than {next(iter(self._runs.values()))}: {what} differs; load "
                 "runs together that share model.init_from"
             )
-
-
-def _same(ours: Tensor | None, other: Tensor) -> bool:
-    return ours is not None and torch.equal(ours, other)

@@ -7,7 +7,7 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.model.checkpoints import find_imported_tokenizer
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.data.sets.recorded_sets import read_sets, tokenizer_of_run
 from clozeline.train.startup.run_directory import read_config
@@ -15,17 +15,14 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True)
 class OtherTokenizer:
-    """A tokenizer that extends the source's.
-
-    Args:
-        known: vocabulary size of the source.
-        size: vocabulary size of the shards.
-        parts: new id → ids of its text in the source's tokenizer; empty for an id without text.
-    """
+    """A tokenizer that extends the source's."""
 
     known: int
+    """vocabulary size of the source"""
     size: int
+    """vocabulary size of the shards"""
     parts: Mapping[int, tuple[int, ...]]
+    """new id → ids of its text in the source's tokenizer; empty for an id without text"""
 
     def line(self) -> str:
         """Return what a start prints."""
@@ -35,15 +32,13 @@ class OtherTokenizer:
 def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
-    Args:
-        source: run or model folder; without a tokenizer nothing is compared.
-        shards: the first training set.
-
-    Raises:
-        ConfigurationError: an id has another piece there.
+    The source is a run or model folder; without a tokenizer nothing is compared. Another piece of an id is refused.
     """
-    theirs, ours = _folder(source.expanduser()), _of_set(shards)
-    if theirs is None or ours is None:
+    try:
+        ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
+    except ConfigurationError:  # the set was copied without it
+        return None
+    if (theirs := _folder(source.expanduser())) is None:
         return None
     there, here = load_tokenizer(theirs), load_tokenizer(ours)
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
@@ -55,12 +50,11 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
                 f"model.init_from: {source} has another tokenizer than the shards: id {token} is {piece!r} there, "
                 f"{own!r} here; make the shards with the tokenizer of that model ({theirs})"
             )
-    return OtherTokenizer(*sizes, {token: _parts(here, token, there) for token in range(*sizes)})
-
-
-def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
-    text = "" if here.vocabulary.special[token] else here.decode_part([token])
-    return () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+    texts = {token: "" if here.vocabulary.special[token] else here.decode_part([token]) for token in range(*sizes)}
+    parts: dict[int, tuple[int, ...]] = {}
+    for token, text in texts.items():
+        parts[token] = () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
+    return OtherTokenizer(*sizes, parts)
 
 
 def _folder(source: Path) -> Path | None:
@@ -71,11 +65,4 @@ def _folder(source: Path) -> Path | None:
     try:
         return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
     except (ConfigurationError, StorageError):
-        return None
-
-
-def _of_set(shards: ShardSet) -> Path | None:
-    try:
-        return find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
-    except ConfigurationError:  # the set was copied without it
         return None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -45,11 +46,7 @@ class StartingPoint:
         return 0 if self.saved is None else self.saved.step
 
     def check_agreement(self, world: World) -> None:
-        """Check that all ranks start with the same configuration, data, shape and versions.
-
-        Raises:
-            ConfigurationError: two ranks differ.
-        """
+        """Check that all ranks start with the same configuration, data, shape and versions."""
         mine = (self.state.frozen, self.state.dataset, self.state.shape, self.state.versions)
         for rank, theirs in enumerate(world.gather(mine)):
             for own, other in zip(mine, theirs, strict=True):
@@ -59,10 +56,9 @@ class StartingPoint:
     def position(self, stream: Stream, base: str) -> TrainState:
         """Move the stream to the starting point and return the state there."""
         state = self.state
-        if (saved := self.saved) is not None:
-            state = replace(
-                saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions
-            )
+        if self.saved is not None:
+            now = {key: getattr(state, key) for key in ("frozen", "dataset", "shape", "versions")}
+            state = replace(self.saved, **now)
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
         stream.load_state_dict(saved_stream, allow_changed=["data"])
         return replace(state, stream=stream.state_dict(), base=base)
@@ -74,10 +70,8 @@ class StartingPoint:
         if steps <= horizon:
             return ""
         if options.warmup > horizon:
-            return (
-                f"the schedule ends at step {horizon}, within its warm-up: the rate rises up to step "
-                f"{min(options.warmup, steps)}"
-            )
+            rises = f"the rate rises up to step {min(options.warmup, steps)}"
+            return f"the schedule ends at step {horizon}, within its warm-up: {rises}"
         if schedule(steps) != schedule(horizon):
             return ""
         return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
@@ -111,16 +105,23 @@ def find_starting_point(
     if horizon is None and saved is not None and not branches:
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
     config = config.with_horizon(horizon or config.steps)
-    _refuse_late_decay(config)
-    if saved is None:  # a run that started with this continues
-        _refuse_long_warmup(config)
+    end, warmup = config.schedule.options.steps, config.schedule.options.warmup
+    begin = getattr(config.schedule.options, "decay_from", None)
+    if begin is not None and begin >= end:
+        raise ConfigurationError(
+            f"schedule.decay_from: expected a step before the end of the schedule at {end}, got {begin}: raise "
+            "steps (and schedule.steps, where it is given)"
+        )
+    if saved is None and warmup > end:  # a run that started with this continues
+        raise ConfigurationError(
+            f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
+            f"steps), got {warmup}: the learning rate would never reach its peak; set schedule.warmup={end // 10} "
+            f"for a tenth, raise steps, or set schedule.steps to {warmup} or more where this run is the first part of "
+            "a longer one"
+        )
     # describe this start, and compare it with the checkpoint
-    shape = {
-        "world_size": world_size,
-        "zero_stage": config.zero.stage,
-        "micro_batch": config.data.micro_batch,
-        "device": device.type,
-    }
+    shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
+    shape |= {"micro_batch": config.data.micro_batch, "device": device.type}
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
     state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     if saved is not None:
@@ -130,36 +131,9 @@ def find_starting_point(
     return StartingPoint(config, state, checkpoint, saved)
 
 
-def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
-    horizon: int | None = config.schedule.options.steps
-    if horizon is None and saved is not None:
-        horizon = saved.frozen.get("schedule.steps")
-    return horizon or config.steps
-
-
 def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bool:
     trunk = config.branch_from
     return trunk is not None and checkpoint is not None and checkpoint[0].is_relative_to(trunk / "checkpoints")
-
-
-def _refuse_late_decay(config: TrainConfig) -> None:
-    begin, horizon = getattr(config.schedule.options, "decay_from", None), config.schedule.options.steps
-    if begin is not None and begin >= horizon:
-        raise ConfigurationError(
-            f"schedule.decay_from: expected a step before the end of the schedule at {horizon}, got {begin}: raise "
-            "steps (and schedule.steps, where it is given)"
-        )
-
-
-def _refuse_long_warmup(config: TrainConfig) -> None:
-    warmup, horizon = config.schedule.options.warmup, config.schedule.options.steps
-    if warmup > horizon:
-        raise ConfigurationError(
-            f"schedule.warmup: expected at most {horizon}, the steps of the schedule (schedule.steps, by default "
-            f"steps), got {warmup}: the learning rate would never reach its peak; set schedule.warmup={horizon // 10} "
-            f"for a tenth, raise steps, or set schedule.steps to {warmup} or more where this run is the first part of "
-            "a longer one"
-        )
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:

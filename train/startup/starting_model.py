@@ -29,19 +29,15 @@ class StartingModel(NamedTuple):
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Return the model with random weights, a function of `seed` alone."""
-    tokenizer, spellings = shards.manifest.tokenizer, spellings_of(config.model, shards)
-    seed = hash64("weights", config.seed)
-    ids = tokenizer.special_ids
-    return build_model(config.model, tokenizer.vocab_size, ids, spellings, seed=seed, placement=placement)
+    size, ids = shards.manifest.tokenizer.vocab_size, shards.manifest.tokenizer.special_ids
+    spellings, seed = spellings_of(config.model, shards), hash64("weights", config.seed)
+    return build_model(config.model, size, ids, spellings, seed=seed, placement=placement)
 
 
 def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE) -> StartingModel:
     """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
 
     A resumed run reads `model.init_from` only for an adapter: its checkpoint holds all other weights.
-
-    Raises:
-        ClozelineError: the source cannot be read, or does not fit the model.
     """
     config = point.config
     model = build_random_model(config, shards, placement)

@@ -21,11 +21,7 @@ _STARTS: Final = "target_document_starts"
 
 
 def build_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
-    """Return the stored labels; rows with `previous` predict them one position earlier.
-
-    Raises:
-        IntegrityError: such a label is at position 0.
-    """
+    """Return the stored labels; rows with `previous` predict them one position earlier."""
     positions, rows = flatten(columns["label_positions"])
     ids, _ = flatten(columns["label_ids"])
     if previous is not False:
@@ -87,17 +83,14 @@ def build_next_token_labels(
 
 def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return label weights [N] and each row's share of the divisor [B]; default: 1, and the row's label count."""
-    width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
-    rows = tensors["label_index"].numpy() // width
+    rows = tensors["label_index"].numpy() // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
     weights = np.ones(len(tensors["input_ids"]), np.float32)
     counts = np.bincount(rows, minlength=len(tensors["lengths"]))
     for name, values in (("label_weight", weights), ("label_count", counts)):
         if name in columns:
             column = columns[name]
-            if isinstance(column, Ragged):
-                values[column.lengths > 0] = column.values
-            else:
-                values[:] = column[:, 0]
+            full = column.lengths > 0 if isinstance(column, Ragged) else slice(None)
+            values[full] = column.values if isinstance(column, Ragged) else column[:, 0]
     return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
 
 
@@ -107,14 +100,7 @@ def build_target_rows(
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
     MASS targets (`target_start`) keep their positions in the source, and start with the source token before them.
-    Where documents are kept apart, each starts with `begin` and at position 0.
-
-    Args:
-        columns: `target_ids`, and `target_start` and `target_document_starts` if stored.
-        tensors: of the source: `input_ids` and `position_ids`.
-        begin: first id of decoder rows, one for all or [B].
-        pad: padding id.
-        apart: whether documents are kept apart.
+    Where documents are kept `apart`, each starts with `begin` and at position 0; `begin` is one for all rows, or [B].
     """
     # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
@@ -236,13 +222,8 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
 def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
     """Return random bits below 2^32 for each label [N], int64, with which a generator samples replacement tokens.
 
-    They depend on the stored row, not on its batch: ranks, micro-batches and padding change nothing.
-
-    Args:
-        seed: of the run.
-        step: of the optimizer; 0 in an evaluation.
-        origin: [B, 3]: set, stored block and row in it.
-        tensors: the batch, with `label_index` in the order of its rows.
+    They depend on the stored row, `origin` [B, 3], not on its batch: ranks, micro-batches and padding change nothing.
+    The step is that of the optimizer, 0 in an evaluation.
     """
     # one key per row from (seed, step, origin), then as many bits as the row has labels
     parts = origin.astype(np.uint64)

@@ -102,19 +102,16 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Phase(Generic[S]):
-    """One phase of the data; most runs have one phase of one source.
-
-    Args:
-        sources: sets to mix, each once (with their corruptions), or their keys.
-        weights: their shares; empty: equal shares.
-        until_samples: position of the stream at which the phase ends; None: never, only for the last.
-        global_batch: rows of a step; None: the stream's own.
-    """
+    """One phase of the data; most runs have one phase of one source."""
 
     sources: tuple[S, ...]
+    """sets to mix, each once (with their corruptions), or their keys"""
     weights: tuple[float, ...] = ()
+    """their shares; empty: equal shares"""
     until_samples: int | None = None
+    """position of the stream at which the phase ends; None: never, only for the last"""
     global_batch: int | None = None
+    """rows of a step; None: the stream's own"""
 
     def mixture(self, period: int = PERIOD) -> Mixture:
         """Return the mixture of the phase; weights 1 and 1 give the same one as 2 and 2."""
@@ -172,12 +169,7 @@ class Stretch:
 class Timeline:
     """The stretches of consecutive phases.
 
-    Args:
-        phases: in order.
-        lanes: L.
-        global_batch: rows of a step where a phase has no own size.
-        period: of the mixtures.
-        read: samples read before a resume; phases that ended by then are not checked against batch sizes.
+    Phases that ended by `read`, the samples read before a resume, are not checked against batch sizes.
 
     Raises:
         ConfigurationError: a phase ends before it starts, or within a global batch.
@@ -203,11 +195,7 @@ class Timeline:
                 start = stop
 
     def at(self, position: int, count: int = 1) -> Stretch:
-        """Return the stretch of `count` lane rows from a position on.
-
-        Raises:
-            ConfigurationError: they belong to two phases.
-        """
+        """Return the stretch of `count` lane rows from a position on; refuse rows of two phases."""
         stretch = next(stretch for stretch in reversed(self.stretches) if position >= stretch.start)
         if stretch.stop is not None and position + count > stretch.stop:
             raise ConfigurationError(
@@ -279,8 +267,7 @@ def _find_stop(
     if until <= read:
         return until // lanes
     # a phase that is not over must end with a global batch, and with a full row of the lanes
-    begin = max(start, read)
-    for size, first, what in ((global_batch, begin, "its global batch"), (lanes, 0, "the lanes")):
+    for size, first, what in ((global_batch, max(start, read), "its global batch"), (lanes, 0, "the lanes")):
         if (until - first) % size:
             fits = first + (until - first) // size * size
             where = "where the checkpoint is" if read > start else "where it begins"

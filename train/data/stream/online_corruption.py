@@ -62,11 +62,7 @@ class Corruption:
 
 
 def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
-    """Return the corruption of a sample set: the one configured objective that reads its grouping.
-
-    Raises:
-        ConfigurationError: no objective reads it, or two do, or the set's tokenizer is not found.
-    """
+    """Return the corruption of a sample set: the one configured objective that reads its grouping."""
     corruptions, problem = [], None
     for entry in entries:
         try:
@@ -102,5 +98,4 @@ def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
             f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
             f"data.shards the folder group/{objective.grouping.label}/train"
         )
-    seed = manifest.seed if entry.seed is None else entry.seed
-    return Corruption(objective, seed)
+    return Corruption(objective, manifest.seed if entry.seed is None else entry.seed)

@@ -32,9 +32,7 @@ class Piece:
 class LogicalBlocks:
     """Map logical blocks of a set to pieces of stored blocks, and back.
 
-    Args:
-        rows: rows of every stored block, in (shard, block) order.
-        block_rows: R; a stored block with fewer rows is a *tail*.
+    A stored block of fewer than R rows is a *tail*. Blocks are in (shard, block) order.
     """
 
     def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
@@ -74,8 +72,7 @@ class LogicalBlocks:
         if full < len(self._full) and self._full[full] == stored:
             return full, row
         tail = int(np.searchsorted(self._tails, stored))
-        before = int(self._ends[tail - 1]) if tail else 0
-        block, row = divmod(before + row, self._rows)
+        block, row = divmod((int(self._ends[tail - 1]) if tail else 0) + row, self._rows)
         return len(self._full) + block, row
 
 
@@ -107,14 +104,7 @@ class Load:
 
 
 class BlockOrder:
-    """The order of one set over L lanes.
-
-    Args:
-        name: the set's name in its manifest.
-        rows: N, at least 1.
-        block_rows: R.
-        seed: of the stream; corruption has its own.
-        lanes: L.
+    """The order of N rows of one set, named as in its manifest, in blocks of R, over L lanes.
 
     Example: 10 rows in blocks of 4 on 2 lanes give epochs of 5 lane rows: 4 of a normal round, 1 of the last.
     """

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -160,10 +161,8 @@ class FullRows:
         """Return position ids [rows, width], lengths [rows] and weights of 1 [rows] of one batch."""
         shape, prepared = self._prepared
         if shape == (rows, width):
-            try:
-                return prepared.popleft()  # another thread may take the last one
-            except IndexError:
-                pass
+            with suppress(IndexError):  # another thread may take the last one
+                return prepared.popleft()
         first, *others = _make_full(rows, width, _AT_ONCE)
         self._prepared = ((rows, width), deque(others, maxlen=_LIMIT))
         return first

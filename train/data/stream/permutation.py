@@ -37,34 +37,28 @@ class FeistelPermutation:
     def __call__(self, x: int) -> int:
         """Return the image of x."""
         while True:
-            x = self._forward(x)
+            high, low = divmod(x, self._b)
+            for i, key in enumerate(self._keys):
+                if i % 2:
+                    low = (low + _mix(key ^ high)) % self._b
+                else:
+                    high = (high + _mix(key ^ low)) % self._a
+            x = high * self._b + low
             if x < self.n:
                 return x
 
     def inverse(self, y: int) -> int:
         """Return the x whose image is y."""
         while True:
-            y = self._backward(y)
+            high, low = divmod(y, self._b)
+            for i, key in reversed(list(enumerate(self._keys))):
+                if i % 2:
+                    low = (low - _mix(key ^ high)) % self._b
+                else:
+                    high = (high - _mix(key ^ low)) % self._a
+            y = high * self._b + low
             if y < self.n:
                 return y
-
-    def _forward(self, x: int) -> int:
-        high, low = divmod(x, self._b)
-        for i, key in enumerate(self._keys):
-            if i % 2:
-                low = (low + _mix(key ^ high)) % self._b
-            else:
-                high = (high + _mix(key ^ low)) % self._a
-        return high * self._b + low
-
-    def _backward(self, y: int) -> int:
-        high, low = divmod(y, self._b)
-        for i, key in reversed(list(enumerate(self._keys))):
-            if i % 2:
-                low = (low - _mix(key ^ high)) % self._b
-            else:
-                high = (high - _mix(key ^ low)) % self._a
-        return high * self._b + low
 
 
 def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:

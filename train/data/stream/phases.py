@@ -1,5 +1,6 @@
 """Open the phases of the data: shard sets, their shares, and where each phase ends."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,11 +48,7 @@ def phase_of(
 
 
 def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Input]]:
-    """Return phases; a single set is one endless phase.
-
-    Raises:
-        ConfigurationError: there is no phase, or one without a set.
-    """
+    """Return phases; a single set is one endless phase."""
     single = Input(data) if isinstance(data, ShardSet) else data
     phases = [Phase((single,))] if isinstance(single, Input) else list(single)
     if not phases or not all(phase.sources for phase in phases):
@@ -79,14 +76,9 @@ def distinct_sets(phases: Sequence[Phase[Input]]) -> list[ShardSet]:
 
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     """Return a name for each set; sets of the same name and different content get their digests too."""
-    digests: dict[str, set[str]] = {}
-    for shards in sets:
-        digests.setdefault(shards.manifest.name, set()).add(shards.digest)
-    names = [shards.manifest.name for shards in sets]
-    return [
-        name if len(digests[name]) == 1 else f"{name} ({shards.digest[:8]})"
-        for name, shards in zip(names, sets, strict=True)
-    ]
+    identities = [(shards.manifest.name, shards.digest) for shards in sets]
+    contents = Counter(name for name, _ in set(identities))
+    return [name if contents[name] == 1 else f"{name} ({digest[:8]})" for name, digest in identities]
 
 
 def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
@@ -151,16 +143,15 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
 
     Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
     """
-    return ", then ".join(_describe_phase(phase) for phase in phases)
-
-
-def _describe_phase(phase: Phase[Input]) -> str:
-    mixture = phase.mixture()
-    shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
-    sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards, _ in phase.sources]
-    text = " + ".join(share + label for share, label in zip(shares, sets, strict=True))
-    text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
-    return text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
+    texts = []
+    for phase in phases:
+        mixture = phase.mixture()
+        shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
+        sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards, _ in phase.sources]
+        text = " + ".join(share + label for share, label in zip(shares, sets, strict=True))
+        text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
+        texts.append(text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else ""))
+    return ", then ".join(texts)
 
 
 def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:

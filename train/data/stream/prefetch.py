@@ -30,11 +30,8 @@ class _Pending:
 class Prefetcher:
     """The rows of one set by lane row; loads the rounds after the last request ahead.
 
-    Args:
-        source: the set.
-        loaders: threads that load; None: load in the calling thread, when rows are requested.
-        ahead: rounds to load ahead.
-        end: lane rows from here on are filler (a finite pass); None: the set is endless.
+    Without `loaders`, the calling thread loads rows when they are requested. Lane rows from `end` on are filler (a
+    finite pass); None: the set is endless.
     """
 
     def __init__(self, source: Source, loaders: LoaderThreads | None, ahead: int, end: int | None = None) -> None:

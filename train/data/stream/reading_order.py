@@ -20,29 +20,20 @@ Int64 = NDArray[np.int64]
 
 
 class Visit(NamedTuple):
-    """One read of a row.
-
-    Args:
-        source: index of its source.
-        lane: lane that reads it.
-        position: lane row of the stream.
-        epoch: of the set.
-        stored: (block over all shards, row in it); None: a filler row.
-    """
+    """One read of a row."""
 
     source: int
     lane: int
     position: int
+    """lane row of the stream"""
     epoch: int
+    """of the set"""
     stored: tuple[int, int] | None
+    """(block over all shards, row in it); None: a filler row"""
 
 
 class ReadingOrder:
-    """The order in which a stream reads the rows of its sets.
-
-    Raises:
-        ConfigurationError: the phases contradict each other, or a set is empty.
-    """
+    """The order in which a stream reads the rows of its sets."""
 
     def __init__(self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int) -> None:
         inputs = distinct_inputs(phases)
@@ -82,16 +73,11 @@ class ReadingOrder:
         return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
 
     def stretch(self, position: int, count: int = 1) -> Stretch:
-        """Return the stretch of `count` lane rows from a position on.
-
-        Raises:
-            ConfigurationError: they belong to two phases, or to sets that are no longer configured.
-        """
+        """Return the stretch of `count` lane rows from a position on; refuse rows of sets that are not configured."""
         stretch = self.timeline.at(position, count)
         if not self._numbers.keys() >= set(stretch.sources):
-            absent = [
-                name for key, name in zip(stretch.sources, self.names(stretch), strict=True) if key not in self.keys
-            ]
+            named = zip(stretch.sources, self.names(stretch), strict=True)
+            absent = [name for key, name in named if key not in self.keys]
             raise ConfigurationError(
                 f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, which the "
                 "configuration no longer names"
@@ -131,11 +117,10 @@ class ReadingOrder:
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].to_logical(*stored), epoch)
         for stretch in self.timeline.stretches:
-            if (k := stretch.index_of(key)) is not None:
-                position = stretch.position(k, lane, lane_row)
-                if position is not None:
-                    number = self.number(stretch.sources[k])
-                    return Visit(source if number is None else number, lane, position, epoch, stored)
+            k = stretch.index_of(key)
+            if k is not None and (position := stretch.position(k, lane, lane_row)) is not None:
+                number = self.number(stretch.sources[k])
+                return Visit(source if number is None else number, lane, position, epoch, stored)
         return None
 
     def epochs(self, source: int, position: int) -> int:

@@ -86,15 +86,8 @@ class RowBuffer:
     ) -> bool:
         """Copy row `order[i]` of a load to slot i of `slots`; threads may fill different slots at the same time.
 
-        Args:
-            slots: targets.
-            columns: list columns of the load; those that the buffer does not hold are ignored.
-            order: rows of the load in their shuffled order, shape [n].
-            weight: of the rows, in shuffled order, shape [n].
-            origin: source, block and row, in shuffled order, shape [n, 3].
-
-        Returns:
-            True if everything was copied, so that the memory of `columns` is free again.
+        `order` and `weight` [n] and `origin` [n, 3] (source, block, row) are in shuffled order. Return True if
+        everything was copied, so that the memory of `columns` is free again.
         """
         copied = True
         self.weight[slots] = weight
@@ -102,8 +95,11 @@ class RowBuffer:
         for name, lists in self._lists.items():
             # a matrix if the rows are about equally long and fit the column; else keep views of the lists
             ragged = columns[name]
-            equal = ragged.width
-            width = equal or _choose_width(ragged)
+            equal = width = ragged.width
+            if not equal and len(ragged.lengths):
+                longest = int(ragged.lengths.max())
+                short_rows = int((ragged.lengths < longest).sum())
+                width = longest if short_rows * _SHORT_SHARE <= len(ragged.lengths) else None
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
@@ -192,14 +188,6 @@ def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
     if (lengths == width).all():
         return matrix
     return gather(matrix.reshape(-1), np.arange(len(matrix)) * width, lengths)
-
-
-def _choose_width(ragged: Ragged) -> int | None:
-    lengths = ragged.lengths
-    if not len(lengths):
-        return None
-    longest = int(lengths.max())
-    return longest if int((lengths < longest).sum()) * _SHORT_SHARE <= len(lengths) else None
 
 
 def _pad_rows(ragged: Ragged, width: int, order: Int64) -> NDArray[Any]:

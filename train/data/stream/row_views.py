@@ -101,8 +101,8 @@ class BatchRows:
         if isinstance(column, np.ndarray) or column.lengths is None:
             return self
         lengths = column.lengths.reshape(-1, batch_rows)
-        rows = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
-        order = rows.reshape(-1)
+        order = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
+        order = order.reshape(-1)
         columns = {
             key: column[order] if isinstance(column, np.ndarray) else column.take(order)
             for key, column in self.columns.items()
@@ -113,14 +113,9 @@ class BatchRows:
 def rows_of_segments(
     segments: Sequence[Segment], shape: Shape, columns: Sequence[str], pool: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> BatchRows:
-    """Return the rows of all lanes at the same lane rows of one set.
+    """Return the rows of all lanes at the same lane rows of one set, in segments; exactly one for several batches.
 
-    Args:
-        segments: the segments of these lane rows, in order; exactly one for several batches.
-        shape: batches, lanes and lane rows of a batch.
-        columns: list columns to return.
-        pool: memory for equally long columns.
-        dtypes: types of equally long columns; others become int64.
+    Equally long columns are taken from the pool, in their `dtypes`; others become int64.
     """
     if len(segments) > 1:
         return rows_of_cells(_cells(segments, shape), shape[0] * shape[1] * shape[2], columns, pool, dtypes)
@@ -216,5 +211,4 @@ def _lists_at(name: str, cells: Cells) -> Lists:
     if isinstance(column, Lists):
         return column.take(cells.slots)
     padded = column if isinstance(column, Padded) else Padded(column, equal_lengths(*column.shape))
-    width = padded.matrix.shape[1]
-    return Lists(padded.matrix.reshape(-1), cells.slots * width, padded.lengths[cells.slots])
+    return Lists(padded.matrix.reshape(-1), cells.slots * padded.matrix.shape[1], padded.lengths[cells.slots])

@@ -21,13 +21,7 @@ def segment_tensors(
     """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
 
     `type_ids` are segment indices. `languages` are language codes, stored per row or per segment. `position_ids`
-    restart at 0 with every segment.
-
-    Args:
-        columns: of a micro-batch.
-        lengths: tokens of each row [B].
-        width: T.
-        restarts: rows whose positions restart; without any there are no `position_ids`.
+    restart at 0 with every segment of the rows `restarts`; without any there are none.
     """
     numbers = np.zeros((len(lengths), width), np.int64)
     tensors = {}
@@ -38,7 +32,13 @@ def segment_tensors(
             marks = start_marks(columns["segment_starts"], *numbers.shape) * np.reshape(restarts, (-1, 1))
             tensors["position_ids"] = torch.from_numpy(restarting_positions(marks))
     if "languages" in columns:
-        tensors["languages"] = torch.from_numpy(_codes(columns["languages"], numbers))
+        # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
+        codes, rows = flatten(columns["languages"])
+        counts = np.bincount(rows, minlength=len(numbers))
+        table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)
+        table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
+        segment = np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1)
+        tensors["languages"] = torch.from_numpy(np.take_along_axis(table, segment, axis=1))
     return tensors
 
 
@@ -52,13 +52,3 @@ def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths:
     types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None]))
     types[columns >= lengths[:, None]] = 0
     return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
-
-
-def _codes(column: Column, numbers: Int64) -> Int64:
-    # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
-    codes, rows = flatten(column)
-    counts = np.bincount(rows, minlength=len(numbers))
-    table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)
-    table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
-    by_token: Int64 = np.take_along_axis(table, np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1), axis=1)
-    return by_token

@@ -39,32 +39,21 @@ class StreamStats:
 
 @dataclass(frozen=True)
 class Source:
-    """One set of a stream, and how its blocks are loaded.
-
-    Args:
-        shards: the set.
-        number: source index.
-        order: of its rows over the lanes of all ranks.
-        blocks: its logical blocks.
-        lanes: this rank's lanes, [first, end).
-        columns: list columns to deliver.
-        transform: online corruption of samples.
-        stats: shared by the stream.
-        memory_bytes: limit for rows loaded at once.
-        on_damaged: `raise`, or `skip`: unreadable rows become filler, and no other row moves.
-        max_damaged_fraction: share of the set's blocks that may be skipped.
-    """
+    """One set of a stream, and how its blocks are loaded."""
 
     shards: ShardSet
     number: int
     order: BlockOrder
     blocks: LogicalBlocks
     lanes: tuple[int, int]
+    """this rank's lanes, [first, end)"""
     columns: Sequence[str]
     transform: Transform | None
     stats: StreamStats
     memory_bytes: int
+    """limit for rows loaded at once"""
     on_damaged: OnDamaged
+    """`raise`, or `skip`: unreadable rows become filler, and no other row moves"""
     max_damaged_fraction: float
     buffers: list[bytearray] = field(default_factory=list)
     """Read buffers to reuse: fresh memory costs a page fault per 4 KiB."""
@@ -88,11 +77,16 @@ class Source:
         """Read a logical block and copy the rank's rows to the row buffer."""
         # read the stored pieces; None for a skipped one, whose rows stay filler
         pieces = self.blocks.pieces(load.block)
-        buffer = self._buffer()
+        try:  # not `if`: another thread may take the last buffer
+            buffer = self.buffers.pop()
+        except IndexError:
+            buffer = self.shards.buffer()
         parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
         slots, origin = load.slots, self.origin(load.block, order)
         if any(part is None for part in parts):
-            kept, order = _without(pieces, parts, order)
+            present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
+            kept = np.flatnonzero(present[order])
+            order = (np.cumsum(present) - 1)[order[kept]]
             origin, slots = origin[kept], np.arange(len(row_buffer.weight))[slots][kept]
         readable = [part for part in parts if part is not None]
         if readable and len(order):
@@ -113,8 +107,7 @@ class Source:
         if len(order) < len(rows):  # drop the rows of other lanes before corrupting
             rows, order = rows.take(order), np.arange(len(order))
         if self.transform is not None:
-            variants = np.full(len(rows), load.epoch % 65536, np.uint16)
-            rows, skips = self.transform(rows, variants)
+            rows, skips = self.transform(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
             weight = (skips[order] == 0).astype(np.float32)
             with self.stats.lock:
                 self.stats.skipped_rows += int(len(weight) - weight.sum())
@@ -140,8 +133,7 @@ class Source:
         with self.stats.lock:
             self.stats.blocks += 1
             self.stats.bytes += int(self.shards.index.length[piece.block])
-        complete = piece.start == 0 and piece.stop == len(rows)
-        return rows if complete else cut(rows, piece.start, piece.stop)
+        return rows if (piece.start, piece.stop) == (0, len(rows)) else cut(rows, piece.start, piece.stop)
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
         """Record a damaged block as skipped, or raise if too many are."""
@@ -153,28 +145,11 @@ class Source:
             self.stats.skipped_blocks += skipped - len(self.skipped)
             self.skipped.add(block)
 
-    def _buffer(self) -> bytearray:
-        try:  # not `if`: another thread may take the last buffer
-            return self.buffers.pop()
-        except IndexError:
-            return self.shards.buffer()
-
-
-def _without(pieces: Sequence[Piece], parts: Sequence[Rows | None], order: Int64) -> tuple[Int64, Int64]:
-    present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
-    where = np.cumsum(present) - 1
-    kept = np.flatnonzero(present[order])
-    return kept, where[order[kept]]
-
 
 def rows_at_once(shards: ShardSet, lanes: int, lane_rows: int, budget: int) -> int | None:
     """Return the lane rows of a round that fit into `budget` bytes at once; None: all.
 
-    Args:
-        shards: the set.
-        lanes: lanes of the rank.
-        lane_rows: lane rows of an epoch, which limit a round.
-        budget: bytes for rows loaded at once.
+    The lanes are those of the rank; a round has at most the `lane_rows` of an epoch.
 
     Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
     """

@@ -166,13 +166,8 @@ class Stream:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the batches *returned*, the same on every rank."""
-        return {
-            "samples": self.samples,
-            "seed": self.seed,
-            "lanes": self.lanes,
-            "data": plain_phases(self.reading.phases),
-            "format": _FORMAT,
-        }
+        data = plain_phases(self.reading.phases)
+        return {"samples": self.samples, "seed": self.seed, "lanes": self.lanes, "data": data, "format": _FORMAT}
 
     def load_state_dict(self, state: Mapping[str, Any], allow_changed: Collection[str] = ()) -> None:
         """Continue from a saved state, before the first step or after any.
@@ -233,20 +228,15 @@ class Stream:
     def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
         """Yield every row of the first set once, in the order of epoch 0, with variant 0; filler ends the last batch.
 
-        Every rank gets the same number of steps. The stream's position does not move.
-
-        Args:
-            global_batch: samples of a step over all ranks; None: the stream's own.
-            steps: limit of steps; None: all rows.
+        Every rank gets the same number of steps, at most `steps`. The stream's position does not move. A step has
+        `global_batch` samples over all ranks; None: the stream's own.
         """
         size = self.global_batch if global_batch is None else global_batch
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
         prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
-        first = self.reading.inputs[0]
-        phase = Phase((first,))
-        reading = ReadingOrder([phase], self.seed, self.lanes, size)
+        reading = ReadingOrder([Phase((self.reading.inputs[0],))], self.seed, self.lanes, size)
         builder = Builder(reading, [prefetcher], self._assembly, 0)
         try:
             while builder.position < end:
@@ -323,9 +313,8 @@ class Stream:
         first, last = self._rank_lanes
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:
-            raise ConfigurationError(
-                f"micro_batch {self.micro_batch} does not divide this rank's {share} of {global_batch} samples"
-            )
+            of_rank = f"this rank's {share} of {global_batch} samples"
+            raise ConfigurationError(f"micro_batch {self.micro_batch} does not divide {of_rank}")
         return global_batch // self.lanes
 
 
@@ -333,9 +322,8 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     """Return the lanes of a rank, [first, end)."""
     if not 0 <= rank < world_size or lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
-        raise ConfigurationError(
-            f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
-        )
+        must = f"the world size must divide the {lanes} lanes: {allowed}"
+        raise ConfigurationError(f"rank {rank} of {world_size}: {must}")
     share = lanes // world_size
     return rank * share, (rank + 1) * share
 

@@ -62,9 +62,7 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
 class BackgroundBuilder(Generic[T]):
     """A thread that calls `build` repeatedly, at most `depth` results ahead; it starts at the first `get`.
 
-    Args:
-        build: makes the next result; an exception ends the thread and is raised by `get`.
-        depth: results that may wait.
+    An exception of `build` ends the thread and is raised by `get`.
     """
 
     def __init__(self, build: Callable[[], T], depth: int) -> None:

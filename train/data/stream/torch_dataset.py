@@ -21,12 +21,8 @@ class StreamDataset(IterableDataset[dict[str, Tensor]]):
         self.stream = stream
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        """Yield the tensors of each micro-batch from the stream's position on.
-
-        Raises:
-            StreamError: called in a worker process; each worker would read all rows.
-        """
-        if get_worker_info() is not None:
+        """Yield the tensors of each micro-batch from the stream's position on."""
+        if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError("StreamDataset: expected num_workers=0; the stream loads in threads of its own")
         return (batch.tensors for step in self.stream for batch in step)
 
@@ -35,9 +31,5 @@ class StreamDataset(IterableDataset[dict[str, Tensor]]):
         return self.stream.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; start a new iterator afterwards.
-
-        Raises:
-            StateMismatch: the state belongs to other data, lanes or another seed.
-        """
+        """Continue from a saved state; start a new iterator afterwards."""
         self.stream.load_state_dict(state)

@@ -13,12 +13,7 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
     """Apply a function to every matrix in a flat; return this rank's elements of the results, as long as the flat.
 
     Slices of a split matrix go to its owner and back, by two exchanges per flat. A matrix on one rank stays there.
-
-    Args:
-        layout: segments of the flat.
-        flat: the updated tensor.
-        values: elements of the matrices, contiguous and as long as the flat.
-        function: [rows, columns] → the same shape and dtype.
+    `values` are contiguous and as long as the flat; the function keeps shape [rows, columns] and dtype.
     """
     # who owns each matrix, and which slices travel
     by_rank, me = layout.by_rank(flat), layout.rank
@@ -46,9 +41,9 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
     mapped = torch.zeros_like(values)
     for s in by_rank[me]:
         if owner[s.name] == me:
-            s.of(mapped).copy_(_slice(results[s.name], s))
+            s.of(mapped).copy_(results[s.name].narrow(0, s.start, s.count))
     if travels:
-        outgoing = [_join((_slice(results[s.name], s) for s in of), values) for of in taken]
+        outgoing = [_join((results[s.name].narrow(0, s.start, s.count) for s in of), values) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
             for s, part in zip(lent[rank], _split(arrived[rank], lent[rank]), strict=True):
@@ -63,19 +58,12 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
         for s in segments:
             elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
     load, owner = [0] * len(by_rank), {}
-    for name in sorted(
-        elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)
-    ):  # unsplit ones first: they cannot move
+    # unsplit ones first: they cannot move
+    for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):
         most = max(elements[name])
-        owner[name] = min(
-            (rank for rank, count in enumerate(elements[name]) if count == most), key=lambda rank: load[rank]
-        )
+        owner[name] = min((rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__)
         load[owner[name]] += sum(elements[name])
     return owner
-
-
-def _slice(matrix: Tensor, segment: Segment) -> Tensor:
-    return matrix.narrow(0, segment.start, segment.count)
 
 
 def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:

@@ -84,8 +84,7 @@ class _Adafactor(WholeParameterOptimizer):
         for s in self.layout.own(flat):
             rate = sizes[s.name][0].sqrt().clamp(min=self.options.least_size) * share
             rate /= (strengths[s.name][0].sqrt() / self.options.clip).clamp(min=1.0)
-            weight = s.of(flat).mul_(1 - group["lr"] * group["weight_decay"])
-            weight.sub_(s.of(direction).mul_(rate.float()))
+            s.of(flat).mul_(1 - group["lr"] * group["weight_decay"]).sub_(s.of(direction).mul_(rate.float()))
 
     def _inverse_root(self, second_moment: Tensor) -> Tensor:
         return second_moment.clamp_(min=self.options.eps**2).rsqrt_()
@@ -147,8 +146,8 @@ class _Band:
     def of(s: Segment) -> _Band:
         rows, columns = s.shape[-2:]
         first, last = s.start // columns, -(-(s.start + s.count) // columns)
-        numbers = torch.arange(first, last) // rows
-        return _Band(first, last, s.start % columns, columns, prod(s.shape[:-2]), numbers)
+        matrix_of_row = torch.arange(first, last) // rows
+        return _Band(first, last, s.start % columns, columns, prod(s.shape[:-2]), matrix_of_row)
 
     def pad(self, elements: Tensor) -> Tensor:
         rows = elements.new_zeros((self.last - self.first) * self.columns)

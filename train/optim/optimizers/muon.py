@@ -73,36 +73,33 @@ class _Muon(WholeParameterOptimizer):
         self.options = options
 
     def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        if group["name"].partition(".")[0] == "matrix":
-            self._muon(group, flat, gradient)
-        else:
-            self._adamw(group, flat, gradient)
-
-    def _muon(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        options, state = self.options, self.state[flat]
+        options = self.options
+        if group["name"].partition(".")[0] != "matrix":
+            # AdamW
+            step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
+            (first, second), rate = options.betas, group["lr"] * options.adam_rate
+            mean, square = state["exp_avg"], state["exp_avg_sq"]
+            mean.lerp_(gradient, 1 - first)
+            square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+            root = square.sqrt().div_(math.sqrt(1 - second**step)).add_(options.eps)
+            flat.mul_(1 - rate * group["weight_decay"]).addcdiv_(mean, root, value=-rate / (1 - first**step))
+            return
+        # momentum
+        state = self.state[flat]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(flat, requires_grad=False)
         momentum: Tensor = state["momentum_buffer"]
         momentum.lerp_(gradient, 1 - options.momentum)
         pushed = gradient.lerp(momentum, options.momentum) if options.nesterov else momentum
-        iterated = partial(orthogonalize, iterations=options.iterations)
+        # orthogonal direction, scaled by the shape of each matrix
         started = pushed.float() if options.iterate_in == "fp32" else pushed.bfloat16()
-        direction = map_matrices(self.layout, flat, started, iterated)
+        direction = map_matrices(self.layout, flat, started, partial(orthogonalize, iterations=options.iterations))
         for segment in self.layout.own(flat):
             rows, columns = segment.shape
             long = 0.2 * math.sqrt(max(rows, columns))
             factor = long if options.adjust == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
             weight = segment.of(flat).mul_(1 - group["lr"] * group["weight_decay"])
             weight.add_(segment.of(direction), alpha=-group["lr"] * factor)
-
-    def _adamw(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
-        (first, second), rate = self.options.betas, group["lr"] * self.options.adam_rate
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - first)
-        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        root = square.sqrt().div_(math.sqrt(1 - second**step)).add_(self.options.eps)
-        flat.mul_(1 - rate * group["weight_decay"]).addcdiv_(mean, root, value=-rate / (1 - first**step))
 
 
 def orthogonalize(matrix: Tensor, iterations: int) -> Tensor:

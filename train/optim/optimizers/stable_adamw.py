@@ -58,5 +58,4 @@ class _StableAdamW(WholeParameterOptimizer):
         direction = mean / (square.sqrt().add_(eps))
         for segment in self.layout.own(flat):
             rate = (group["lr"] / ratios[segment.name][0].sqrt().clamp(min=1.0)).float()
-            weight = segment.of(flat)
-            weight.mul_(1 - rate * group["weight_decay"]).sub_(segment.of(direction).mul_(rate))
+            segment.of(flat).mul_(1 - rate * group["weight_decay"]).sub_(segment.of(direction).mul_(rate))

@@ -44,14 +44,8 @@ class Regularizer(ABC):
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         """Return anchors and strengths of elements of a parameter at the start of a run.
 
-        Args:
-            name: of the parameter.
-            weight: elements `[start, start + len(weight))` of the flattened parameter, fp32.
-            start: index of the first.
-            fresh: the parameter is new in this run, not from `model.init_from`.
-
-        Raises:
-            ConfigurationError: the anchors are of another model.
+        `weight` are the elements `[start, start + len(weight))` of the flattened parameter, fp32. A `fresh` parameter
+        is new in this run, not from `model.init_from`.
         """
 
 

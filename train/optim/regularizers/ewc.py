@@ -34,12 +34,7 @@ class Ewc(Regularizer):
     options: Options
 
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
-        """Return weights and Fisher information of the file.
-
-        Raises:
-            ConfigurationError: the file belongs to another model.
-            IntegrityError: the file cannot be read.
-        """
+        """Return weights and Fisher information of the file; refuse a file of another model."""
         if fresh and f"fisher/{name}" not in self._names:
             return Anchored(torch.zeros_like(weight), torch.zeros_like(weight))
         anchor, fisher = (self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher"))
@@ -49,9 +44,8 @@ class Ewc(Regularizer):
     def _file(self) -> Any:
         path = self.options.fisher
         if not path.is_file():
-            raise ConfigurationError(
-                f"regularizer.fisher: {path} is no file; `clozeline fisher RUN output={path}` writes one"
-            )
+            how = f"`clozeline fisher RUN output={path}` writes one"
+            raise ConfigurationError(f"regularizer.fisher: {path} is no file; {how}")
         try:
             return safe_open(path, framework="pt")
         except (OSError, SafetensorError) as error:
@@ -62,14 +56,10 @@ class Ewc(Regularizer):
         return frozenset(self._file.keys())
 
     def _read(self, key: str, weight: Tensor, start: int) -> Tensor:
+        where, stop = f"regularizer.fisher: {self.options.fisher}", start + len(weight)
         if key not in self._names:
-            raise ConfigurationError(
-                f"regularizer.fisher: {self.options.fisher} has no {key}; measure the run that this one begins from"
-            )
-        values: Tensor = self._file.get_tensor(key).flatten()[start : start + len(weight)]
+            raise ConfigurationError(f"{where} has no {key}; measure the run that this one begins from")
+        values: Tensor = self._file.get_tensor(key).flatten()[start:stop]
         if len(values) != len(weight):
-            raise ConfigurationError(
-                f"regularizer.fisher: {self.options.fisher}: {key} ends before element {start + len(weight)}; it is "
-                "another model's"
-            )
+            raise ConfigurationError(f"{where}: {key} ends before element {stop}; it is another model's")
         return values.to(weight)

@@ -14,11 +14,7 @@ ANCHOR_STATES: Final = ("anchor", "strength")
 
 
 def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[str]) -> None:
-    """Compute the anchors of all trainable parameters once, for a dry run.
-
-    Raises:
-        ClozelineError: the regularizer's file is missing, damaged, or of another model.
-    """
+    """Compute the anchors of all trainable parameters once, for a dry run."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             regularizer.anchor(name, parameter.detach().flatten(), 0, fresh=name in fresh)
@@ -40,14 +36,7 @@ class Anchors:
         return self.of.setdefault(flat, {key: torch.zeros_like(flat, requires_grad=False) for key in ANCHOR_STATES})
 
     def fill(self, name: str, start: int, tensors: dict[str, Tensor], fresh: Collection[str]) -> None:
-        """Set the anchors of elements of a parameter.
-
-        Args:
-            name: of the parameter.
-            start: index of the first element.
-            tensors: views of the elements: `weight` and the anchor states.
-            fresh: parameters that are new in this run.
-        """
+        """Set the anchors of elements of a parameter, given views of their `weight` and of the anchor states."""
         anchored = self.regularizer.anchor(name, tensors["weight"], start, fresh=name in fresh)
         for key, values in zip(ANCHOR_STATES, anchored, strict=True):
             tensors[key].copy_(values)

@@ -38,11 +38,7 @@ class Segment:
 
 
 def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
-    """Yield the segments on this rank, in the order of the model's parameters; some may be empty.
-
-    Raises:
-        CheckpointError: DeepSpeed chose an optimizer whose flats are not known.
-    """
+    """Yield the segments on this rank, in the order of the model's parameters; some may be empty."""
     zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
     kind = type(zero).__name__
     named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -98,13 +94,7 @@ class Layout:
     """
 
     def __init__(self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int) -> None:
-        """Index the segments.
-
-        Args:
-            flats: of this rank, in the optimizer's order.
-            by_rank: [rank][flat] → segments; one entry if every rank holds everything.
-            rank: of this process.
-        """
+        """Index the segments [rank][flat]; one entry if every rank holds everything."""
         self.rank = rank
         self.size = len(by_rank)
         self._of = {flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)}
@@ -154,8 +144,7 @@ def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
     own = list(segments.values())
     if engine.optimizer is engine.basic_optimizer:
         return Layout(flats, [own], 0)
-    nothing = torch.empty(0)
-    by_rank = world.gather([[replace(segment, flat=nothing) for segment in of_flat] for of_flat in own])
+    by_rank = world.gather([[replace(segment, flat=torch.empty(0)) for segment in of_flat] for of_flat in own])
     return Layout(flats, [*by_rank[: world.rank], own, *by_rank[world.rank + 1 :]], world.rank)
 
 

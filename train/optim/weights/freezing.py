@@ -18,19 +18,11 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Freeze the parameters that a pattern matches; return the lines to print.
 
     Frozen parameters are outside the optimizer, whose weight decay would change them. A table that a head shares
-    belongs to the body.
-
-    Args:
-        model: whose parameters they are.
-        patterns: `body`, `embeddings`, or regular expressions such as `family.stack.layers.[01].*`.
-
-    Raises:
-        ConfigurationError: a pattern matches no parameter, or nothing is left to train.
+    belongs to the body. Patterns are `body`, `embeddings`, or regular expressions: `family.stack.layers.[01].*`.
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
-        fits = fitting("freeze", pattern, named)
-        for name in fits:
+        for name in fitting("freeze", pattern, named):
             named[name].requires_grad_(False)
     if patterns and not any(parameter.requires_grad for parameter in named.values()):
         raise ConfigurationError(f"freeze: {', '.join(patterns)} leaves nothing to train")
@@ -48,11 +40,9 @@ def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
     names = list(names)
     if fits := [name for name in names if expression.fullmatch(name)]:
         return fits
-    near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
-    raise ConfigurationError(
-        f"{key}: {pattern!r} matches no parameter: expected {', '.join(_NAMED)}, or a regular expression for full "
-        f"names such as {', '.join(near)}"
-    )
+    near = ", ".join(difflib.get_close_matches(pattern, names, n=3, cutoff=0.0))
+    expected = f"expected {', '.join(_NAMED)}, or a regular expression for full names such as {near}"
+    raise ConfigurationError(f"{key}: {pattern!r} matches no parameter: {expected}")
 
 
 def frozen_count(model: nn.Module) -> int:

@@ -19,16 +19,14 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
-    Every trainable parameter is in exactly one group. Empty groups are dropped: ZeRO cannot partition them.
+    Every trainable parameter is in exactly one group. Empty groups are dropped: ZeRO cannot partition them. A scalar
+    parameter, which looks like a scalar optimizer state, is refused.
 
     Args:
         model: the model.
         weight_decay: of the groups `decay`.
         by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
         matrices_apart: put matrices of layers, but no tables, into groups `matrix` instead of `decay`.
-
-    Raises:
-        ConfigurationError: a parameter is a scalar, which looks like a scalar optimizer state.
     """
     # empty groups in a fixed order
     depths = depths_below_heads(model)
