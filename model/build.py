@@ -124,9 +124,8 @@ class Model(nn.Module):
         if not self.family.left_padding:
             raise BatchError(f"left_padding: the family {self.config.family} reads rows padded on the right only")
         if names := [name for name, head in self.heads.items() if not head.left_padding]:
-            raise BatchError(
-                f"left_padding: the head {names[0]} reads rows padded on the right only, got padding on the left"
-            )
+            why = f"the head {names[0]} reads rows padded on the right only, got padding on the left"
+            raise BatchError(f"left_padding: {why}")
 
     def recount(self) -> None:
         """Count the parameters of each part again, after an adapter has been added."""
@@ -164,9 +163,8 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
             if not family.layered:
-                raise ConfigurationError(
-                    f"model.heads.{name}.scalar_mix: expected a family of one stack, got {config.family}; remove it"
-                )
+                expected = f"expected a family of one stack, got {config.family}; remove it"
+                raise ConfigurationError(f"model.heads.{name}.scalar_mix: {expected}")
             head.mix = ScalarMix(config.layers + 1)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)

@@ -44,10 +44,8 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
         if not matches:
             raise ConfigurationError(f"{where} matches no module of the family; expected {_linear_names(modules)}")
         if other := next((path for path in matches if not isinstance(modules[path], nn.Linear)), None):
-            raise ConfigurationError(
-                f"{where} matches {other}, a {type(modules[other]).__name__}; expected {_linear_names(modules)}: "
-                "tables, and projections tied to them, have no adapter"
-            )
+            expected = f"expected {_linear_names(modules)}: tables, and projections tied to them, have no adapter"
+            raise ConfigurationError(f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}")
         if tied := next((path for path in matches if owners[id(modules[path].weight)] > 1), None):
             raise ConfigurationError(f"{where} matches {tied}, whose weight is tied to another module: exclude it")
         chosen.update(matches)

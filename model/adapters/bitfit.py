@@ -36,9 +36,8 @@ class Bitfit(Adapter):
         named = family.named_modules()
         biased = {path: module for path, module in named if isinstance(getattr(module, "bias", None), nn.Parameter)}
         if not biased:
-            raise ConfigurationError(
-                "model.adapter: bitfit changes biases, the body has none: choose another, such as lora"
-            )
+            remedy = "choose another, such as lora"
+            raise ConfigurationError(f"model.adapter: bitfit changes biases, the body has none: {remedy}")
         if other := next((path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None):
             raise ConfigurationError(
                 f"model.adapter: bitfit: the bias of {other}, a {type(biased[other]).__name__}, enters inside its "

@@ -43,9 +43,8 @@ class Ia3(Adapter):
         super().__init__(options, family)
         outputs, inputs = (linear_maps(family, key, getattr(options, key)) for key in ("outputs", "inputs"))
         if both := outputs.keys() & inputs.keys():
-            raise ConfigurationError(
-                f"model.adapter.inputs: {min(both)} is one of the outputs too: a linear map has one factor, choose one"
-            )
+            why = "a linear map has one factor, choose one"
+            raise ConfigurationError(f"model.adapter.inputs: {min(both)} is one of the outputs too: {why}")
         self.before = frozenset(inputs)
         factors = {path: Factor(linear.out_features) for path, linear in outputs.items()}
         self.register_parts(factors | {path: Factor(linear.in_features) for path, linear in inputs.items()})

@@ -68,9 +68,8 @@ class Prefix(Adapter):
             )
         self.shift = options.position_count(family.architecture)
         if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
-            raise ConfigurationError(
-                f"model.adapter.shifted: positions of the family {type(family).__name__} start at 0: set it to false"
-            )
+            why = f"positions of the family {type(family).__name__} start at 0: set it to false"
+            raise ConfigurationError(f"model.adapter.shifted: {why}")
         length, hidden = options.length, options.hidden
         self.trunk = None if hidden is None else Trunk(length, family.config.dim, hidden)
         parts: dict[str, nn.Module] = {}

@@ -80,7 +80,5 @@ class DebertaV2(Deberta):
             )
         width = plain.get("attention_head_size")
         if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: attention_head_size: expected hidden_size / "
-                f"num_attention_heads, got {width}"
-            )
+            expected = f"expected hidden_size / num_attention_heads, got {width}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: attention_head_size: {expected}")

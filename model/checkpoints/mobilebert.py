@@ -118,10 +118,8 @@ class MobileBert(MaskedLMHead):
             )
         narrow, shared = plain.get("use_bottleneck_attention", False), plain.get("key_query_shared_bottleneck", True)
         if not narrow and not shared:
-            raise ConfigurationError(
-                "config.json of type mobilebert: key_query_shared_bottleneck: expected true unless "
-                "use_bottleneck_attention is, got false for both"
-            )
+            expected = "expected true unless use_bottleneck_attention is, got false for both"
+            raise ConfigurationError(f"config.json of type mobilebert: key_query_shared_bottleneck: {expected}")
         switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
         if "sentence" in self.heads_in(tensors):
             switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}

@@ -168,8 +168,6 @@ def _period(model_type: str, plain: Mapping[str, Any]) -> int:
     layers = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
     period = next((layer for layer in layers if layer), max(every, len(kinds)))
     if kinds != [_LOCAL if layer % period else _GLOBAL for layer in range(len(kinds))]:
-        raise ConfigurationError(
-            f"config.json of type {model_type}: layer_types: expected {_GLOBAL} in every n-th layer from the first on "
-            f"and {_LOCAL} in all others, got {kinds}"
-        )
+        expected = f"expected {_GLOBAL} in every n-th layer from the first on and {_LOCAL} in all others, got {kinds}"
+        raise ConfigurationError(f"config.json of type {model_type}: layer_types: {expected}")
     return period

@@ -39,10 +39,8 @@ def add_host_shapes(
         equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
         shaped[name] = positions[:1] if equal_rows else positions
         if limit is not None and positions.numel() and (largest := int(shaped[name].max())) >= limit:
-            raise BatchError(
-                f"position id {largest}: the position table has room for 0..{limit - 1}; "
-                "make the samples shorter or raise model.position.maximum"
-            )
+            remedy = "make the samples shorter or raise model.position.maximum"
+            raise BatchError(f"position id {largest}: the position table has room for 0..{limit - 1}; {remedy}")
     # rows without padding
     if "lengths" in on_host and bool((tensors["lengths"] >= tensors["input_ids"].shape[1]).all()):
         shaped["lengths"] = torch.tensor(tensors["input_ids"].shape[1])

@@ -78,9 +78,8 @@ class Family(nn.Module, ABC):
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the embeddings, then of every layer."""
-        raise ConfigurationError(
-            f"model.family: expected a family whose layers have states of all tokens, got {type(self).__name__}"
-        )
+        expected = f"expected a family whose layers have states of all tokens, got {type(self).__name__}"
+        raise ConfigurationError(f"model.family: {expected}")
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache."""

@@ -161,19 +161,16 @@ class TrainConfig:
         if data.global_batch % data.lane_count:
             raise ValueError(f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}")
         if data.global_batch % data.micro_batch:
-            raise ValueError(
-                f"data.micro_batch: expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
-            )
+            expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
+            raise ValueError(f"data.micro_batch: {expected}")
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.compile and self.zero.stage == 3:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
         if self.compile and not find("clozeline.model.families", self.model.family).compiled:
-            raise ValueError(
-                "compile: true expects layers that are one graph for rows of any length; the recurrence of the family "
-                f"{self.model.family} would be one for each length: remove the key"
-            )
+            why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
+            raise ValueError(f"compile: true expects layers that are one graph for rows of any length; {why}")
         kind = self.optimizer.type
         if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
             raise ValueError(
@@ -191,10 +188,8 @@ class TrainConfig:
             raise ValueError(f"average: {self.optimizer.name} keeps its own average: remove the key")
         batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
         if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
-            raise ValueError(
-                "log.noise_scale: compares the micro-batches of a step: expected data.micro_batch below the global "
-                f"batch of {smallest} rows, got {data.micro_batch}"
-            )
+            expected = f"expected data.micro_batch below the global batch of {smallest} rows, got {data.micro_batch}"
+            raise ValueError(f"log.noise_scale: compares the micro-batches of a step: {expected}")
         if self.profile is not None:
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter

@@ -142,10 +142,8 @@ def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
         directory, index = find_checkpoint(source)
         config = read_config(source, read_state(index)).model
         if config.adapter is not None:
-            raise ConfigurationError(
-                f"model.init_from: {source} trained an adapter: start from a folder into which `clozeline export-model "
-                f"{source} FOLDER` has merged it"
-            )
+            remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
+            raise ConfigurationError(f"model.init_from: {source} trained an adapter: {remedy}")
         return config, read_weights(directory, index)
     if not source.is_dir():
         raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")

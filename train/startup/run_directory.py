@@ -63,10 +63,8 @@ def refuse_output(config: TrainConfig) -> None:
         raise ConfigurationError(f"output: {output} is an output of the pipeline, {held}")
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
-        raise ConfigurationError(
-            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
-            "resume=auto"
-        )
+        remedy = "choose another output, or start with resume=auto"
+        raise ConfigurationError(f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}")
     if config.resume == "never" and names:
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
@@ -91,10 +89,8 @@ def writing(output: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            f"output: {output} cannot be written ({error.strerror or error}): free space, change its permissions, or "
-            "choose another output"
-        ) from error
+        remedy = "free space, change its permissions, or choose another output"
+        raise StorageError(f"output: {output} cannot be written ({error.strerror or error}): {remedy}") from error
 
 
 def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:

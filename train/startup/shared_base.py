@@ -83,7 +83,5 @@ class SharedBase:
         differing = sorted((ours.keys() | theirs.keys()) - equal)
         if rows != self.model.vocab_size or differing:
             what = differing[0] if differing else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
-            raise ConfigurationError(
-                f"{run}: has another base model than {next(iter(self._runs.values()))}: {what} differs; load "
-                "runs together that share model.init_from"
-            )
+            why = f"{what} differs; load runs together that share model.init_from"
+            raise ConfigurationError(f"{run}: has another base model than {next(iter(self._runs.values()))}: {why}")

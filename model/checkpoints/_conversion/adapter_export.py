@@ -82,10 +82,8 @@ def export_adapter(
             )
         keys, tensors = _rows_of(adapter, config)
     else:
-        raise ConfigurationError(
-            f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: expected lora, prefix or prompt; "
-            "export_model merges bitfit and ia3 into the weights"
-        )
+        expected = "expected lora, prefix or prompt; export_model merges bitfit and ia3 into the weights"
+        raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}

@@ -107,20 +107,16 @@ def _read_own(folder: Path) -> Checkpoint:
         plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
         config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plain)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigurationError(
-            f"{folder / MODEL}: cannot be read as a model's configuration: "
-            f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
-        ) from error
+        why = f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
+        raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {why}") from error
     record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
         if digest is not None and (actual := file_hash(path)) != digest:
-            raise WeightsError(
-                f"{path}: expected xxh3-128 {digest}, got {actual}: it was changed after the import; import the model "
-                "again"
-            )
+            why = "it was changed after the import; import the model again"
+            raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
     rows, absent = record.vocab_size, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
@@ -178,10 +174,8 @@ def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: 
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(unique.setdefault(name, tensors[copy]), tensors[copy]):
-            raise WeightsError(
-                f"{where}: {copy} and {name} are one tensor in this model, but they differ; set tie_word_embeddings to "
-                "false in config.json if the model has both, or take another copy"
-            )
+            remedy = "set tie_word_embeddings to false in config.json if the model has both, or take another copy"
+            raise WeightsError(f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}")
     return unique
 
 

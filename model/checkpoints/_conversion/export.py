@@ -87,10 +87,8 @@ def _export_with_head(
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({join_names(checkpoint.absent)}): export the body alone")
     if unknown := _training_only(key_map, tensors):
-        raise ConfigurationError(
-            f"a model of type {key_map.model_type} lacks what the head reads: {join_names(unknown)}; "
-            "export the body alone"
-        )
+        why = f"{join_names(unknown)}; export the body alone"
+        raise ConfigurationError(f"a model of type {key_map.model_type} lacks what the head reads: {why}")
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     read = key_map.read_config(plain, theirs).heads
     for name, head in checkpoint.config.heads.items():
@@ -107,10 +105,8 @@ def _export_with_head(
         if key_map.task(checkpoint.config) and (
             others := differing_head_keys(head, read[name], checkpoint.config.architecture)
         ):
-            raise ConfigurationError(
-                f"model.heads.{name}.{others[0]}: the class of type {key_map.model_type} computes something else: "
-                "export the body alone"
-            )
+            why = f"the class of type {key_map.model_type} computes something else: export the body alone"
+            raise ConfigurationError(f"model.heads.{name}.{others[0]}: {why}")
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
     theirs |= _unread_tensors(checkpoint, key_map, body_alone=False)
     return theirs | key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)

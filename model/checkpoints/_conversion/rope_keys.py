@@ -23,9 +23,8 @@ def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
     values = list(by_key.values())
     if any(value != values[0] for value in values):
         listed = ", ".join(f"{key} {value}" for key, value in by_key.items())
-        raise ConfigurationError(
-            f"config.json of type {model_type}: rope keys contradict each other: {listed}; keep the correct one"
-        )
+        why = f"{listed}; keep the correct one"
+        raise ConfigurationError(f"config.json of type {model_type}: rope keys contradict each other: {why}")
     return values[0] if values else default
 
 

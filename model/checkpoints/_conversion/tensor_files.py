@@ -32,10 +32,8 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         if (index := folder / f"{name}.index.json").is_file():
             return _read_parts(index)
     others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
-    raise WeightsError(
-        f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; it holds {others}: take another copy "
-        "of the folder, or import the model again"
-    )
+    why = f"it holds {others}: take another copy of the folder, or import the model again"
+    raise WeightsError(f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; {why}")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -105,10 +103,8 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         plain = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has no error of its own for what its loader refuses
         first = str(error).strip().partition("\n")[0][:200]
-        raise WeightsError(
-            f"{path}: cannot be read as tensors alone ({first}); a torn file, or one that holds classes, which are "
-            "never loaded: ask its owner for safetensors"
-        ) from error
+        why = "a torn file, or one that holds classes, which are never loaded: ask its owner for safetensors"
+        raise WeightsError(f"{path}: cannot be read as tensors alone ({first}); {why}") from error
     for wrapper in _WRAPPERS:
         if isinstance(plain, dict) and isinstance(plain.get(wrapper), dict):
             plain = plain[wrapper]

@@ -53,10 +53,8 @@ class Renaming:
             elif not _matches(self.buffers, name):
                 unknown.append(name)
         if unknown:
-            raise WeightsError(
-                f"{where}: {len(unknown)} tensors that a model of its type does not have: {join_names(unknown)}; "
-                "is it another type's, or a fine-tuned model with a head of its own?"
-            )
+            why = f"{join_names(unknown)}; is it another type's, or a fine-tuned model with a head of its own?"
+            raise WeightsError(f"{where}: {len(unknown)} tensors that a model of its type does not have: {why}")
         return renamed
 
     def _present(self, name: str) -> str | None:

@@ -39,10 +39,8 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
     needed = _SEGMENTS if ("segment_ids" if modes else "type_ids") in names else 0
     needed = _LEFT_PADDED if "left_padding" in names and not modes else needed
     if 0 < table < needed:
-        raise ConfigurationError(
-            f"model.type_vocab_size: {key}: rows have the segment types 0 to {needed - 1}: expected {needed} or more, "
-            f"or 0 for none; got {table}"
-        )
+        why = f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for none; got {table}"
+        raise ConfigurationError(f"model.type_vocab_size: {key}: {why}")
 
 
 def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:

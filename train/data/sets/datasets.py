@@ -68,10 +68,8 @@ def open_datasets(config: TrainConfig) -> Datasets:
             served |= _check(source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
     train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
-        raise ConfigurationError(
-            f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
-            f"only {', '.join(sorted(served))}"
-        )
+        why = f"no objective of a training set serves it, only {', '.join(sorted(served))}"
+        raise ConfigurationError(f"model.heads: {missing[0]} cannot be trained on {train.path}: {why}")
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
     heldout = {name: open_shards(path, options=data.store) for name, path in paths.items()}

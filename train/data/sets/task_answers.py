@@ -45,8 +45,6 @@ def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> He
             "key out"
         )
     if head.classes not in (None, len(facts.labels)):
-        raise ConfigurationError(
-            f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; got {head.classes}: leave "
-            "the key out, the set says it"
-        )
+        why = f"got {head.classes}: leave the key out, the set says it"
+        raise ConfigurationError(f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; {why}")
     return replace(head, labels=facts.labels)

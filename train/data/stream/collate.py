@@ -232,10 +232,8 @@ class Collate:
         """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
-            raise ConfigurationError(
-                f"shard set '{manifest.name}' holds {manifest.kind}, not examples: name the manifest below corrupt/, "
-                "or give the stream a transform and its collate"
-            )
+            remedy = "name the manifest below corrupt/, or give the stream a transform and its collate"
+            raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,
             [spec.name for spec in manifest.specs if spec.kind == "list"],

@@ -292,18 +292,15 @@ class Stream:
 
     def _check_open(self) -> None:
         if self._process != os.getpid():
-            raise StreamError(
-                f"the stream belongs to process {self._process}, this is {os.getpid()}: threads do not survive a fork; "
-                "open the stream after forking"
-            )
+            why = "threads do not survive a fork; open the stream after forking"
+            raise StreamError(f"the stream belongs to process {self._process}, this is {os.getpid()}: {why}")
         if self._closed:
             raise StreamError("the stream is closed")
 
     def _lane_row(self, samples: int) -> int:
         if samples < 0 or samples % self.lanes:
-            raise ConfigurationError(
-                f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
-            )
+            expected = f"expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            raise ConfigurationError(f"position {samples}: {expected}")
         return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
