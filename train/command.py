@@ -39,7 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
     try:
         # parse
-        parser = _parser()
+        description = "Train a model on example shards."
+        parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
+        parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
+        parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run costs, stop")
+        parser.add_argument("-h", "--help", action="store_true", help="show this text")
+        # passed by DeepSpeed's launcher; the environment has it, too
+        parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
+        parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to override")
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
             if rank == "0":
@@ -72,17 +79,6 @@ def _end(code: int, patience_s: float = 0.0) -> int:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         os._exit(code)  # do not wait for other ranks, which may have ended
     return code
-
-
-def _parser() -> Parser:
-    parser = Parser(prog=program_name("train/main.py"), description="Train a model on example shards.", add_help=False)
-    parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
-    parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run will cost, stop")
-    parser.add_argument("-h", "--help", action="store_true", help="show this text")
-    # passed by DeepSpeed's launcher; the environment has it, too
-    parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to override")
-    return parser
 
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:

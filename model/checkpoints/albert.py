@@ -14,6 +14,14 @@ from clozeline.model.configuration.model_config import ModelConfig
 _DROPOUT: Final = "classifier_dropout_prob"
 _POOLED: Final = Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
 _LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
+_MODULES: Final = {
+    **attention_names("attention.query", "attention.key", "attention.value", "attention.dense"),
+    "attention.norm": "attention.LayerNorm",
+    "feed_forward.body.up": "ffn",
+    "feed_forward.body.down": "ffn_output",
+    "feed_forward.norm": "full_layer_layer_norm",
+}
+"""Modules of a layer."""
 
 
 class Albert(Bert):
@@ -51,17 +59,7 @@ class Albert(Bert):
     modules: ClassVar = {
         **embedding_names("albert."),
         "family.stack.embeddings.project": "albert.encoder.embedding_hidden_mapping_in",
-        **layer_names(
-            "family.stack",
-            "albert.encoder.layers",
-            {
-                **attention_names("attention.query", "attention.key", "attention.value", "attention.dense"),
-                "attention.norm": "attention.LayerNorm",
-                "feed_forward.body.up": "ffn",
-                "feed_forward.body.down": "ffn_output",
-                "feed_forward.norm": "full_layer_layer_norm",
-            },
-        ),
+        **layer_names("family.stack", "albert.encoder.layers", _MODULES),
         "heads.masked_lm.transform": "predictions.dense",
         "heads.masked_lm.norm": "predictions.LayerNorm",
         "heads.sentence.pooler.dense": "albert.pooler",

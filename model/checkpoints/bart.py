@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
@@ -59,33 +59,26 @@ class Bart(KeyMap):
         "position.kind": "learned",
         "position.offset": 2,
     }
-    fields: ClassVar = {
-        "dim": "d_model",
-        "layers": "encoder_layers",
-        "decoder_layers": "decoder_layers",
-        "attention_heads": "encoder_attention_heads",
-        "ffn_dim": "encoder_ffn_dim",
-        "decoder_attention_heads": "decoder_attention_heads",
-        "decoder_ffn_dim": "decoder_ffn_dim",
-        "emb_scale": "scale_embedding",
-        "tied": "tie_word_embeddings",
-        "position.maximum": "max_position_embeddings",
-        "dropout.hidden": "dropout",
-        "dropout.embedding": "dropout",
-        "dropout.attention": "attention_dropout",
-        "dropout.activation": "activation_dropout",
-        "init.std": "init_std",
-    }
-    defaults: ClassVar = {
-        "scale_embedding": False,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 1024,
-        "dropout": 0.1,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "init_std": 0.02,
-        "activation_function": "gelu",
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "d_model",
+            "layers": "encoder_layers",
+            "decoder_layers": "decoder_layers",
+            "attention_heads": "encoder_attention_heads",
+            "ffn_dim": "encoder_ffn_dim",
+            "decoder_attention_heads": "decoder_attention_heads",
+            "decoder_ffn_dim": "decoder_ffn_dim",
+            "emb_scale": ("scale_embedding", False),
+            "tied": ("tie_word_embeddings", True),
+            "position.maximum": ("max_position_embeddings", 1024),
+            "dropout.hidden": ("dropout", 0.1),
+            "dropout.embedding": "dropout",
+            "dropout.attention": ("attention_dropout", 0.0),
+            "dropout.activation": ("activation_dropout", 0.0),
+            "init.std": ("init_std", 0.02),
+        },
+        activation_function="gelu",
+    )
     only: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "normalize_before": (False,),
         "static_position_embeddings": (False,),

@@ -7,7 +7,13 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.causal_class import causal_map
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import (
+    HeadedClass,
+    KeyMap,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -28,28 +34,22 @@ FIXED: Final[Mapping[str, Any]] = {
     "emb_norm": True,
     "position.kind": "learned",
 }
-FIELDS: Final[Mapping[str, str]] = {
-    "dim": "hidden_size",
-    "layers": "num_hidden_layers",
-    "attention_heads": "num_attention_heads",
-    "ffn_dim": "intermediate_size",
-    "type_vocab_size": "type_vocab_size",
-    "eps": "layer_norm_eps",
-    "tied": "tie_word_embeddings",
-    "dropout.hidden": "hidden_dropout_prob",
-    "dropout.embedding": "hidden_dropout_prob",
-    "dropout.attention": "attention_probs_dropout_prob",
-    "init.std": "initializer_range",
-}
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    "tie_word_embeddings": True,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02,
-    "hidden_act": "gelu",
-}
+FIELDS, DEFAULTS = split_defaults(
+    {
+        "dim": "hidden_size",
+        "layers": "num_hidden_layers",
+        "attention_heads": "num_attention_heads",
+        "ffn_dim": "intermediate_size",
+        "type_vocab_size": ("type_vocab_size", 2),
+        "eps": ("layer_norm_eps", 1e-12),
+        "tied": ("tie_word_embeddings", True),
+        "dropout.hidden": ("hidden_dropout_prob", 0.1),
+        "dropout.embedding": "hidden_dropout_prob",
+        "dropout.attention": ("attention_probs_dropout_prob", 0.1),
+        "init.std": ("initializer_range", 0.02),
+    },
+    hidden_act="gelu",
+)
 ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),

@@ -12,6 +12,14 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
 
 _NORM: Final = "layer_norm"
+_MODULES: Final = {
+    "attention.body.query": "attention.self.query_proj",
+    "attention.body.key": "attention.self.key_proj",
+    "attention.body.value": "attention.self.value_proj",
+    "attention.body.key_of_place": "attention.self.pos_key_proj",
+    "attention.body.query_of_place": "attention.self.pos_query_proj",
+}
+"""Modules of a layer."""
 
 
 class DebertaV2(Deberta):
@@ -32,17 +40,7 @@ class DebertaV2(Deberta):
         "family.stack.relative.norm": "deberta.encoder.LayerNorm",
         "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
         "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",
-        **layer_names(
-            "family.stack",
-            "deberta.encoder.layer",
-            {
-                "attention.body.query": "attention.self.query_proj",
-                "attention.body.key": "attention.self.key_proj",
-                "attention.body.value": "attention.self.value_proj",
-                "attention.body.key_of_place": "attention.self.pos_key_proj",
-                "attention.body.query_of_place": "attention.self.pos_query_proj",
-            },
-        ),
+        **layer_names("family.stack", "deberta.encoder.layer", _MODULES),
     }
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:

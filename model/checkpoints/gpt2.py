@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, slice_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, slice_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
@@ -17,27 +17,21 @@ LAYER: Mapping[str, str] = {
     "feed_forward.body.down": "mlp.c_proj",
     "feed_forward.norm": "ln_2",
 }
-FIELDS: Mapping[str, str] = {
-    "dim": "n_embd",
-    "layers": "n_layer",
-    "attention_heads": "n_head",
-    "eps": "layer_norm_epsilon",
-    "tied": "tie_word_embeddings",
-    "position.maximum": "n_positions",
-    "dropout.hidden": "resid_pdrop",
-    "dropout.embedding": "embd_pdrop",
-    "dropout.attention": "attn_pdrop",
-    "init.std": "initializer_range",
-}
+FIELDS, DEFAULTS = split_defaults(
+    {
+        "dim": "n_embd",
+        "layers": "n_layer",
+        "attention_heads": "n_head",
+        "eps": ("layer_norm_epsilon", 1e-5),
+        "tied": ("tie_word_embeddings", True),
+        "position.maximum": "n_positions",
+        "dropout.hidden": ("resid_pdrop", 0.1),
+        "dropout.embedding": ("embd_pdrop", 0.1),
+        "dropout.attention": ("attn_pdrop", 0.1),
+        "init.std": ("initializer_range", 0.02),
+    }
+)
 """Keys of config.json for ours, also in GPT-1."""
-DEFAULTS: Mapping[str, Any] = {
-    "layer_norm_epsilon": 1e-5,
-    "tie_word_embeddings": True,
-    "resid_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "attn_pdrop": 0.1,
-    "initializer_range": 0.02,
-}
 
 SCORE = Task("score", options={"bias": False, "dropout": 0.0})
 """Classifier of a row in decoders."""

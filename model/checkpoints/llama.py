@@ -1,17 +1,27 @@
 """Llama 1 to 3 (arXiv 2302.13971)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import DROPOUT
 from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
+
+_MODULES: Final = {
+    **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
+    "attention.norm": "input_layernorm",
+    "feed_forward.body.gate": "mlp.gate_proj",
+    "feed_forward.body.up": "mlp.up_proj",
+    "feed_forward.body.down": "mlp.down_proj",
+    "feed_forward.norm": "post_attention_layernorm",
+}
+"""Modules of a layer."""
 
 
 class Llama(KeyMap):
@@ -28,34 +38,25 @@ class Llama(KeyMap):
         "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
     }
     fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
-    fields: ClassVar = {
-        "dim": "hidden_size",
-        "layers": "num_hidden_layers",
-        "attention_heads": "num_attention_heads",
-        "kv_heads": "num_key_value_heads",
-        "head_dim": "head_dim",
-        "ffn_dim": "intermediate_size",
-        "eps": "rms_norm_eps",
-        "tied": "tie_word_embeddings",
-        "bias.qkv": "attention_bias",
-        "bias.out": "attention_bias",
-        "bias.ffn": "mlp_bias",
-        "position.maximum": "max_position_embeddings",
-        "dropout.attention": "attention_dropout",
-        "init.std": "initializer_range",
-    }
-    defaults: ClassVar = {
-        "num_key_value_heads": None,
-        "head_dim": None,
-        "rms_norm_eps": 1e-6,
-        "tie_word_embeddings": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "max_position_embeddings": 2048,
-        "attention_dropout": 0.0,
-        "initializer_range": 0.02,
-        "hidden_act": "silu",
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "kv_heads": ("num_key_value_heads", None),
+            "head_dim": ("head_dim", None),
+            "ffn_dim": "intermediate_size",
+            "eps": ("rms_norm_eps", 1e-6),
+            "tied": ("tie_word_embeddings", False),
+            "bias.qkv": ("attention_bias", False),
+            "bias.out": "attention_bias",
+            "bias.ffn": ("mlp_bias", False),
+            "position.maximum": ("max_position_embeddings", 2048),
+            "dropout.attention": ("attention_dropout", 0.0),
+            "init.std": ("initializer_range", 0.02),
+        },
+        hidden_act="silu",
+    )
     activation = "hidden_act"
     activations: ClassVar = {
         "silu": "silu",
@@ -68,18 +69,7 @@ class Llama(KeyMap):
     also_read = ("rope_theta", "rope_scaling", "rope_parameters")
     modules: ClassVar = {
         "family.tokens": "model.embed_tokens",
-        **layer_names(
-            "family.stack",
-            "model.layers",
-            {
-                **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
-                "attention.norm": "input_layernorm",
-                "feed_forward.body.gate": "mlp.gate_proj",
-                "feed_forward.body.up": "mlp.up_proj",
-                "feed_forward.body.down": "mlp.down_proj",
-                "feed_forward.norm": "post_attention_layernorm",
-            },
-        ),
+        **layer_names("family.stack", "model.layers", _MODULES),
         "family.stack.norm": "model.norm",
         "heads.lm.projection": "lm_head",
     }

@@ -1,12 +1,12 @@
 """ModernBERT (arXiv 2412.13663)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
 from clozeline.model.checkpoints._conversion.rope_keys import single_value
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
@@ -17,6 +17,13 @@ _LAYER = "family.stack.layers.{i}"
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _THETA = {_GLOBAL: 160000.0, _LOCAL: 10000.0}
 _FORMER = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
+_MODULES: Final = {
+    "attention.body.out": "attn.Wo",
+    "attention.norm": "attn_norm",
+    "feed_forward.body.down": "mlp.Wo",
+    "feed_forward.norm": "mlp_norm",
+}
+"""Modules of a layer."""
 
 
 class ModernBert(KeyMap):
@@ -46,40 +53,28 @@ class ModernBert(KeyMap):
         "position.kind": "rope",
         "init.scale_residual": True,
     }
-    fields: ClassVar = {
-        "dim": "hidden_size",
-        "layers": "num_hidden_layers",
-        "attention_heads": "num_attention_heads",
-        "ffn_dim": "intermediate_size",
-        "eps": "norm_eps",
-        "tied": "tie_word_embeddings",
-        "bias.norm": "norm_bias",
-        "bias.qkv": "attention_bias",
-        "bias.out": "attention_bias",
-        "bias.ffn": "mlp_bias",
-        "bias.head": "classifier_bias",
-        "position.maximum": "max_position_embeddings",
-        "dropout.embedding": "embedding_dropout",
-        "dropout.attention": "attention_dropout",
-        "dropout.activation": "mlp_dropout",
-        "init.std": "initializer_range",
-        "init.cutoff": "initializer_cutoff_factor",
-    }
-    defaults: ClassVar = {
-        "norm_eps": 1e-5,
-        "tie_word_embeddings": True,
-        "norm_bias": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "classifier_bias": False,
-        "max_position_embeddings": 8192,
-        "embedding_dropout": 0.0,
-        "attention_dropout": 0.0,
-        "mlp_dropout": 0.0,
-        "initializer_range": 0.02,
-        "initializer_cutoff_factor": 2.0,
-        "hidden_activation": "gelu",
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "ffn_dim": "intermediate_size",
+            "eps": ("norm_eps", 1e-5),
+            "tied": ("tie_word_embeddings", True),
+            "bias.norm": ("norm_bias", False),
+            "bias.qkv": ("attention_bias", False),
+            "bias.out": "attention_bias",
+            "bias.ffn": ("mlp_bias", False),
+            "bias.head": ("classifier_bias", False),
+            "position.maximum": ("max_position_embeddings", 8192),
+            "dropout.embedding": ("embedding_dropout", 0.0),
+            "dropout.attention": ("attention_dropout", 0.0),
+            "dropout.activation": ("mlp_dropout", 0.0),
+            "init.std": ("initializer_range", 0.02),
+            "init.cutoff": ("initializer_cutoff_factor", 2.0),
+        },
+        hidden_activation="gelu",
+    )
     only: ClassVar = {"decoder_bias": (True,)}
     activation = "hidden_activation"
     activations: ClassVar = ACTIVATIONS
@@ -90,16 +85,7 @@ class ModernBert(KeyMap):
     modules: ClassVar = {
         "family.tokens": "model.embeddings.tok_embeddings",
         "family.stack.embeddings.norm": "model.embeddings.norm",
-        **layer_names(
-            "family.stack",
-            "model.layers",
-            {
-                "attention.body.out": "attn.Wo",
-                "attention.norm": "attn_norm",
-                "feed_forward.body.down": "mlp.Wo",
-                "feed_forward.norm": "mlp_norm",
-            },
-        ),
+        **layer_names("family.stack", "model.layers", _MODULES),
         **slice_names(f"{_LAYER}.attention.body", "model.layers.{i}.attn.Wqkv", ("query", "key", "value")),
         **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.Wi", ("gate", "up")),
         "family.stack.norm": "model.final_norm",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bart import ANSWER, CLASSES
 from clozeline.model.checkpoints.bert import DROPOUT
@@ -57,29 +57,24 @@ class T5(KeyMap):
         "bias.out": False,
         "bias.ffn": False,
     }
-    fields: ClassVar = {
-        "dim": "d_model",
-        "layers": "num_layers",
-        "decoder_layers": "num_decoder_layers",
-        "attention_heads": "num_heads",
-        "head_dim": "d_kv",
-        "ffn_dim": "d_ff",
-        "eps": "layer_norm_epsilon",
-        "position.buckets": "relative_attention_num_buckets",
-        "position.max_distance": "relative_attention_max_distance",
-        "dropout.hidden": "dropout_rate",
-        "dropout.embedding": "dropout_rate",
-        "dropout.attention": "dropout_rate",
-        "dropout.activation": "dropout_rate",
-        "dropout.output": "dropout_rate",
-    }
-    defaults: ClassVar = {
-        "num_decoder_layers": None,
-        "layer_norm_epsilon": 1e-6,
-        "relative_attention_num_buckets": 32,
-        "relative_attention_max_distance": 128,
-        "dropout_rate": 0.1,
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "d_model",
+            "layers": "num_layers",
+            "decoder_layers": ("num_decoder_layers", None),
+            "attention_heads": "num_heads",
+            "head_dim": "d_kv",
+            "ffn_dim": "d_ff",
+            "eps": ("layer_norm_epsilon", 1e-6),
+            "position.buckets": ("relative_attention_num_buckets", 32),
+            "position.max_distance": ("relative_attention_max_distance", 128),
+            "dropout.hidden": ("dropout_rate", 0.1),
+            "dropout.embedding": "dropout_rate",
+            "dropout.attention": "dropout_rate",
+            "dropout.activation": "dropout_rate",
+            "dropout.output": "dropout_rate",
+        }
+    )
     only: ClassVar = {"is_decoder": (False,)}
     also_read: ClassVar[tuple[str, ...]] = ("feed_forward_proj", "tie_word_embeddings", "scale_decoder_outputs")
     modules: ClassVar = {

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.model_config import ModelConfig
@@ -35,28 +35,21 @@ class Xlm(KeyMap):
         "multiple_choice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
-    fields: ClassVar = {
-        "dim": "emb_dim",
-        "layers": "n_layers",
-        "attention_heads": "n_heads",
-        "eps": "layer_norm_eps",
-        "tied": "tie_word_embeddings",
-        "position.maximum": "max_position_embeddings",
-        "dropout.hidden": "dropout",
-        "dropout.embedding": "dropout",
-        "dropout.attention": "attention_dropout",
-        "init.std": "init_std",
-        "init.embedding_std": "embed_init_std",
-    }
-    defaults: ClassVar = {
-        "layer_norm_eps": 1e-12,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 512,
-        "dropout": 0.1,
-        "attention_dropout": 0.1,
-        "init_std": 0.02,
-        "embed_init_std": 2048**-0.5,
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "emb_dim",
+            "layers": "n_layers",
+            "attention_heads": "n_heads",
+            "eps": ("layer_norm_eps", 1e-12),
+            "tied": ("tie_word_embeddings", True),
+            "position.maximum": ("max_position_embeddings", 512),
+            "dropout.hidden": ("dropout", 0.1),
+            "dropout.embedding": "dropout",
+            "dropout.attention": ("attention_dropout", 0.1),
+            "init.std": ("init_std", 0.02),
+            "init.embedding_std": ("embed_init_std", 2048**-0.5),
+        }
+    )
     only: ClassVar = {
         "causal": (False,),
         "asm": (False,),

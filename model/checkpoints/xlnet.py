@@ -1,10 +1,10 @@
 """XLNet (arXiv 1906.08237)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS
 from clozeline.model.configuration.model_config import ModelConfig
@@ -24,6 +24,13 @@ _SUMMARY = Task(
     dropout="summary_last_dropout",
     usual=0.1,
 )
+_MODULES: Final = {
+    "attention.norm": "rel_attn.layer_norm",
+    "feed_forward.body.up": "ff.layer_1",
+    "feed_forward.body.down": "ff.layer_2",
+    "feed_forward.norm": "ff.layer_norm",
+}
+"""Modules of a layer."""
 
 
 class XLNet(KeyMap):
@@ -50,27 +57,23 @@ class XLNet(KeyMap):
         "bias.qkv": False,
         "bias.out": False,
     }
-    fields: ClassVar = {
-        "dim": "d_model",
-        "layers": "n_layer",
-        "attention_heads": "n_head",
-        "ffn_dim": "d_inner",
-        "eps": "layer_norm_eps",
-        "tied": "tie_word_embeddings",
-        "dropout.hidden": "dropout",
-        "dropout.embedding": "dropout",
-        "dropout.attention": "dropout",
-        "dropout.activation": "dropout",
-        "dropout.output": "dropout",
-        "init.std": "initializer_range",
-    }
-    defaults: ClassVar = {
-        "layer_norm_eps": 1e-12,
-        "tie_word_embeddings": True,
-        "dropout": 0.1,
-        "initializer_range": 0.02,
-        "ff_activation": "gelu",
-    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "d_model",
+            "layers": "n_layer",
+            "attention_heads": "n_head",
+            "ffn_dim": "d_inner",
+            "eps": ("layer_norm_eps", 1e-12),
+            "tied": ("tie_word_embeddings", True),
+            "dropout.hidden": ("dropout", 0.1),
+            "dropout.embedding": "dropout",
+            "dropout.attention": "dropout",
+            "dropout.activation": "dropout",
+            "dropout.output": "dropout",
+            "init.std": ("initializer_range", 0.02),
+        },
+        ff_activation="gelu",
+    )
     only: ClassVar = {"attn_type": ("bi",), "bi_data": (False,), "clamp_len": (-1, 0)}
     also_read = ("d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
                  "start_n_top", "end_n_top", "summary_last_dropout")  # fmt: skip
@@ -78,16 +81,7 @@ class XLNet(KeyMap):
     activations: ClassVar = ACTIVATIONS
     modules: ClassVar = {
         "family.tokens": "transformer.word_embedding",
-        **layer_names(
-            "family",
-            "transformer.layer",
-            {
-                "attention.norm": "rel_attn.layer_norm",
-                "feed_forward.body.up": "ff.layer_1",
-                "feed_forward.body.down": "ff.layer_2",
-                "feed_forward.norm": "ff.layer_norm",
-            },
-        ),
+        **layer_names("family", "transformer.layer", _MODULES),
         "heads.masked_lm.projection": "lm_loss",
     }
     transposed = ("q", "k", "v", "r")

@@ -55,12 +55,18 @@ class RelativeAttention(nn.Module):
         source = x[:, : plan.wave_ids.shape[-1]]
         query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
         # distance and segment scores enter as an additive mask [B, heads, Tq, T]
-        bias = self._bias(query, plan) * self.scale
+        # distance: each query against the wave of every distance, then the one of each pair
+        waves = self._split(self.position(plan.waves.to(query.dtype)))
+        by_wave = self._add_bias(query, self.position_bias) @ waves.transpose(2, 3)
+        by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
+        segments = self._split(self.segments.to(query.dtype)[None])
+        by_segment = self._add_bias(query, self.segment_bias) @ segments.transpose(2, 3)
+        bias = by_distance + torch.where(plan.apart, by_segment[..., 1:], by_segment[..., :1])
         mixed = F.scaled_dot_product_attention(
             self._add_bias(query, self.content_bias),
             key,
             value,
-            attn_mask=bias.masked_fill(~plan.visible, BLOCKED),
+            attn_mask=(bias * self.scale).masked_fill(~plan.visible, BLOCKED),
             dropout_p=self.dropout if self.training else 0.0,
             scale=self.scale,
         )
@@ -69,16 +75,6 @@ class RelativeAttention(nn.Module):
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         return dict.fromkeys(("content_bias", "position_bias", "segment_bias", "segments"), usual)
-
-    def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
-        """Return what distance and segment add to the scores, [B, heads, Tq, T]."""
-        waves = self._split(self.position(plan.waves.to(query.dtype)))
-        # query against the wave of every distance, then the one of each pair
-        by_wave = self._add_bias(query, self.position_bias) @ waves.transpose(2, 3)
-        by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
-        segments = self._split(self.segments.to(query.dtype)[None])
-        by_segment = self._add_bias(query, self.segment_bias) @ segments.transpose(2, 3)
-        return by_distance + torch.where(plan.apart, by_segment[..., 1:], by_segment[..., :1])
 
     def _add_bias(self, query: Tensor, bias: Tensor) -> Tensor:
         return query + bias.to(query.dtype).view(-1, 1, self.head_dim)

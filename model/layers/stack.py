@@ -83,7 +83,10 @@ class Stack(nn.Module):
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
         # packed documents: attention reads each by itself, or a mask hides the others
-        apart = documents is not None and self._reads_documents(documents, x, pairs, prefix, cache)
+        dropout = self.attention_dropout if self.training else 0.0
+        bounded = documents is not None and documents.bounds is not None and not isinstance(self.position, T5Bias)
+        free = all(part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative))
+        apart = bounded and free and reads_documents(x, self.head_width, dropout)
         if documents is not None and not apart:
             pairs = documents.mask() if pairs is None else documents.mask() & pairs
 
@@ -108,15 +111,6 @@ class Stack(nn.Module):
         for index, weights in enumerate(self.order):  # layers may share weights
             x = self.layers[weights](x, plan_local if index in self.local_layers else plan_global, source, source_plan)
         return self.dropout(self.norm(x))
-
-    def _reads_documents(
-        self, documents: Documents, x: Tensor, pairs: Tensor | None, prefix: Tensor | None, cache: Cache | None
-    ) -> bool:
-        """Return whether attention may read documents one by one: nothing else restricts what a position sees."""
-        restricted = any(part is not None for part in (pairs, prefix, cache, self.prefix_positions))
-        if documents.bounds is None or restricted or self.relative is not None or isinstance(self.position, T5Bias):
-            return False
-        return reads_documents(x, self.head_width, self.attention_dropout if self.training else 0.0)
 
     def share(self, other: Self) -> None:
         """Use the weights of another stack, except for positions and cross-attention."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final
 
 import psutil
@@ -47,9 +47,7 @@ class StopRequest:
             self._previous[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 

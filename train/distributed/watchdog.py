@@ -6,7 +6,6 @@ import faulthandler
 import os
 import sys
 import threading
-from types import TracebackType
 
 from clozeline.errors import WATCHDOG
 
@@ -30,9 +29,7 @@ class Watchdog:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._beats:
             self._closed = True
             self._beats.notify()

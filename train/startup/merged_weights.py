@@ -28,13 +28,8 @@ def read_all_weights(
     _, tensors = open_model(source.expanduser())
     names = [name for name in shapes if name not in weights and name in tensors]
     refuse_other_base(source, base, digest_of(tensors, names))
-    return weights | {name: _pad(tensors[name], shapes[name]) for name in names}
-
-
-def _pad(tensor: Tensor, shape: Size) -> Tensor:
-    if tensor.shape == shape:
-        return tensor.float()
-    padded = torch.zeros(shape)
-    rows = min(len(tensor), len(padded))
-    padded[:rows] = tensor[:rows]
-    return padded
+    for name in names:  # a table may have other padding here
+        weights[name] = torch.zeros(shapes[name])
+        rows = min(len(tensors[name]), len(weights[name]))
+        weights[name][:rows] = tensors[name][:rows]
+    return weights

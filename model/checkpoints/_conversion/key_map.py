@@ -372,6 +372,13 @@ def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, s
     return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
 
 
+def split_defaults(table: Mapping[str, Any], **others: Any) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return `fields` and `defaults` from a table of our keys: theirs, or theirs with its default."""
+    pairs = [entry for entry in table.values() if isinstance(entry, tuple)]
+    fields = {ours: entry[0] if isinstance(entry, tuple) else entry for ours, entry in table.items()}
+    return fields, {**dict(pairs), **others}
+
+
 def attention_names(query: str, key: str, value: str, out: str, ours: str = "attention.body") -> dict[str, str]:
     """Return the projections of a layer's attention."""
     return {f"{ours}.query": query, f"{ours}.key": key, f"{ours}.value": value, f"{ours}.out": out}

@@ -106,7 +106,9 @@ class Builder:
             portion = rows_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
         else:
             portion = self._gather_mixture(stretch, position, batches, count)
-            epochs = [self._epoch(stretch, position + n * count) for n in range(1, batches + 1)]
+            at, lane = position + count * np.arange(1, batches + 1), np.zeros(1, np.int64)
+            lane_rows = [self.prefetchers[number].source.order.lane_rows for number in self._numbers]
+            epochs = np.max([stretch.rows(k, lane, at)[0] / n for k, n in enumerate(lane_rows)], axis=0).tolist()
         if self.assembly.by_length:
             portion = portion.by_length("input_ids", lanes * count)
         # collate, here or later in the training thread
@@ -164,11 +166,6 @@ class Builder:
                 batches.append(Batch(tensors, tensors["row_weight"], origin, position * lanes, epoch))
             start += rows
             yield batches
-
-    def _epoch(self, stretch: Stretch, position: int) -> float:
-        at, lane = np.array([position]), np.zeros(1, np.int64)
-        sources = enumerate(self._numbers)
-        return max(stretch.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
 
 
 def _cells(

@@ -1,6 +1,6 @@
 """Build the tensors that single heads read: labels of rows, answer and masked spans, second views, choices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -72,7 +72,11 @@ def head_tensors(
     if "label" in read:
         added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
     if "target" in read:
-        added["target"] = _scores(lists["target"])
+        targets = lists["target"]
+        scores = np.full(len(targets), np.nan, np.float32)
+        scored = targets.lengths > 0 if isinstance(targets, Ragged) else slice(None)
+        scores[scored] = targets.values if isinstance(targets, Ragged) else targets[:, 0]
+        added["target"] = torch.from_numpy(scores)
     # spans: answers, and neighbors of masked spans
     if "answer_span" in read:
         added |= _answer_bounds(lists["answer_span"], lists["answer_places"], ids.shape)
@@ -86,15 +90,15 @@ def head_tensors(
         original[rows, positions] = flatten(lists["label_ids"])[0]
         start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
         views.append(_crop(original, lengths, start, length, pad))
-    return added | _second_view(views, pad) if views else added
-
-
-def _scores(column: Column) -> Tensor:
-    if not isinstance(column, Ragged):
-        return torch.from_numpy(column[:, 0].astype(np.float32))
-    scores = np.full(len(column), np.nan, np.float32)
-    scores[column.lengths > 0] = column.values
-    return torch.from_numpy(scores)
+    if not views:
+        return added
+    # merge the views; each row has at most one
+    sizes = np.sum([size for _, size in views], axis=0)
+    second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), pad, np.int64)
+    for view, size in views:
+        second[size > 0, : view.shape[1]] = view[size > 0]
+    added |= {"input_ids_b": torch.from_numpy(second), "lengths_b": torch.from_numpy(sizes)}
+    return added | {"position_ids_b": torch.arange(second.shape[1]).expand(*second.shape)}
 
 
 def _answer_bounds(spans: Column, allowed_at: Column, shape: tuple[int, ...]) -> dict[str, Tensor]:
@@ -135,19 +139,6 @@ def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
     source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
     inside = columns < sizes[:, None]
     return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes
-
-
-def _second_view(views: Sequence[tuple[Int64, Int64]], pad: int) -> dict[str, Tensor]:
-    """Merge views [B, Tb] with their lengths; each row has at most one."""
-    lengths: Int64 = np.sum([sizes for _, sizes in views], axis=0)
-    ids = np.full((len(lengths), max(view.shape[1] for view, _ in views)), pad, np.int64)
-    for view, sizes in views:
-        ids[sizes > 0, : view.shape[1]] = view[sizes > 0]
-    return {
-        "input_ids_b": torch.from_numpy(ids),
-        "position_ids_b": torch.arange(ids.shape[1]).expand(*ids.shape),
-        "lengths_b": torch.from_numpy(lengths),
-    }
 
 
 def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:

@@ -10,7 +10,6 @@ import os
 import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -279,9 +278,7 @@ class Stream:
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _finalize(self) -> None:
