@@ -183,6 +183,14 @@ def to_plain(config: Any) -> Any:
     return TypeAdapter(type(config)).dump_python(config, mode="json", by_alias=True)
 
 
+def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one mapping with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
 def config_digest(value: Any) -> str:
     """Return the SHA-256 (hex) of the canonical JSON of plain data."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -22,26 +22,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_sha
 from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_type
 
 __all__ = [
-    "IMPORT_RECORD",
-    "IMPORT_RECORD_FORMAT",
-    "MODEL",
-    "UNREAD",
-    "WEIGHTS",
-    "AdapterExport",
-    "Checkpoint",
-    "Export",
-    "KeyMap",
-    "Slice",
-    "build_checkpoint",
-    "computation",
-    "differences",
-    "export_adapter",
-    "export_checkpoint",
-    "find_imported_tokenizer",
-    "map_for",
-    "map_of_type",
-    "parameter_shapes",
-    "read_checkpoint",
-    "split",
-    "with_heads",
-]
+    "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "UNREAD", "WEIGHTS", "AdapterExport", "Checkpoint", "Export",
+    "KeyMap", "Slice", "build_checkpoint", "computation", "differences", "export_adapter", "export_checkpoint",
+    "find_imported_tokenizer", "map_for", "map_of_type", "parameter_shapes", "read_checkpoint", "split", "with_heads",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_na
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import DROPOUT
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -58,14 +58,7 @@ class Llama(KeyMap):
         hidden_act="silu",
     )
     activation = "hidden_act"
-    activations: ClassVar = {
-        "silu": "silu",
-        "swish": "silu",
-        "gelu": "gelu",
-        "gelu_pytorch_tanh": "gelu_tanh",
-        "gelu_new": "gelu_tanh",
-        "relu": "relu",
-    }
+    activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read = ("rope_theta", "rope_scaling", "rope_parameters")
     modules: ClassVar = {
         "family.tokens": "model.embed_tokens",

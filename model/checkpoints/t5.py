@@ -53,9 +53,7 @@ class T5(KeyMap):
         "qk_scale": 1.0,
         "position.kind": "t5",
         "init.scheme": "t5",
-        "bias.qkv": False,
-        "bias.out": False,
-        "bias.ffn": False,
+        **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
     }
     fields, defaults = split_defaults(
         {

@@ -9,12 +9,8 @@ from torch import Tensor
 from clozeline.model.loss import IGNORED
 
 _FILLERS: Final = {
-    "label_index": 0,
+    **dict.fromkeys(("label_index", "label_weight", "sample_words", "span_left", "span_right"), 0),
     "label_ids": IGNORED,
-    "label_weight": 0,
-    "sample_words": 0,
-    "span_left": 0,
-    "span_right": 0,
     "span_offset": -1,
 }
 """Tensors with one entry per label, and the padding entry that losses and counts ignore."""

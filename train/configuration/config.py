@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny
 from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, iter_renamed_keys, to_plain
+from clozeline.configuration.config import STRICT, flatten, iter_renamed_keys, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
@@ -308,11 +308,3 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
 
 def _is_free(key: str) -> bool:
     return any(f"{key}.".startswith(f"{free}.") for free in _FREE)
-
-
-def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested mappings to dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in plain.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import flatten, to_plain
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
 from clozeline.report.html_page import collapsible, facts, grid, page, section, table
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.config import TrainConfig, flatten
+from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.curves import (
     RecordedRun,
     curves,

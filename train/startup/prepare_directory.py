@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import flatten, to_plain
 from clozeline.configuration.redaction import redact
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.config import flatten
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import last_lines

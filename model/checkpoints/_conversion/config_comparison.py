@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from clozeline.configuration.config import flatten
 from clozeline.model.configuration.model_config import ModelConfig
 
 _ONLY_TRAINING: Final = (
@@ -60,14 +61,6 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, A
         for key, (a, b) in pairs.items()
         if not (math.isclose(a, b, rel_tol=1e-12) if isinstance(a, float) and isinstance(b, float) else a == b)
     }
-
-
-def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one mapping with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in plain.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from clozeline.configuration.config import flatten
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._conversion.config_comparison import differences, flatten
+from clozeline.model.checkpoints._conversion.config_comparison import differences
 from clozeline.model.checkpoints._conversion.config_keys import (
     read_activation,
     read_fields,

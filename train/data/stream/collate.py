@@ -246,10 +246,7 @@ class Collate:
         )
 
     def __call__(
-        self,
-        columns: Mapping[str, Column],
-        row_weight: NDArray[np.float32] | None,
-        sources: Int64 | None = None,
+        self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None = None
     ) -> dict[str, Tensor]:
         """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and `cu_seqlens`.
 

@@ -95,13 +95,7 @@ class Source:
                 self.buffers.append(buffer)
 
     def _put(
-        self,
-        load: Load,
-        row_buffer: RowBuffer,
-        rows: Rows,
-        slots: Int64 | slice,
-        order: Int64,
-        origin: Int64,
+        self, load: Load, row_buffer: RowBuffer, rows: Rows, slots: Int64 | slice, order: Int64, origin: Int64
     ) -> bool:
         weight = np.ones(len(order), np.float32)
         if len(order) < len(rows):  # drop the rows of other lanes before corrupting

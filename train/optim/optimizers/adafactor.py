@@ -41,9 +41,8 @@ class Adafactor(WholeParameterBuilder):
             gt=0.0,
             description="peak rate, > 0; at step t at most 1 / sqrt(t); the schedule multiplies it",
         )
-        weight_decay: float = Field(
-            default=0.0, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
-        )
+        weight_decay: float = Field(default=0.0, ge=0.0)
+        """decoupled decay of matrices, ≥ 0; biases and norms have none"""
         beta2_decay: float = Field(default=-0.8, le=0.0)
         """Step t decays second moments by 1 - t ** beta2_decay, ≤ 0."""
         eps: float = Field(default=1.1920929e-07, ge=1e-18)

@@ -22,9 +22,8 @@ class Lion(OptimizerBuilder):
         """Options of Lion; the paper lowers AdamW's learning rate 3 to 10 times and raises its decay as much."""
 
         learning_rate: float = Field(default=1e-4, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
-        weight_decay: float = Field(
-            default=0.1, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
-        )
+        weight_decay: float = Field(default=0.1, ge=0.0)
+        """decoupled decay of matrices, ≥ 0; biases and norms have none"""
         betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.99)
         """Share of the momentum in the update, and its decay, 0 ≤ beta < 1."""
 

@@ -33,9 +33,8 @@ class NTASGD(OptimizerBuilder):
         weight_decay: float = Field(
             default=1.2e-6, ge=0.0, description="decay of matrices, ≥ 0; biases and norms have none"
         )
-        patience: int = Field(
-            default=5, ge=1, description="latest evaluations to ignore in the best loss so far, ≥ 1: the paper's n"
-        )
+        patience: int = Field(default=5, ge=1)
+        """latest evaluations to ignore in the best loss so far, ≥ 1: the paper's n"""
 
     options: Options
 

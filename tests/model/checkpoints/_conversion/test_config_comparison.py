@@ -1,7 +1,8 @@
 from dataclasses import replace
 
+from clozeline.configuration.config import flatten
 from clozeline.model.checkpoints import computation, differences
-from clozeline.model.checkpoints._conversion.config_comparison import flatten, nested
+from clozeline.model.checkpoints._conversion.config_comparison import nested
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.small_models import small_config
