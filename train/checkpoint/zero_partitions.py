@@ -200,8 +200,8 @@ def memory(engine: Engine) -> dict[str, int]:
     for flat, _ in iterate_flats(engine.deepspeed):
         optimizer += [flat, *(value for value in _states(engine, flat).values() if isinstance(value, Tensor))]
     states = {address: size for address, size in _storages(optimizer).items() if address not in weight_storages}
-    held = {"weights": sum(weight_storages.values()), "gradients": engine.gradient_bytes}
-    return {**held, "optimizer": sum(states.values())}
+    sizes = {"weights": sum(weight_storages.values()), "gradients": engine.gradient_bytes}
+    return {**sizes, "optimizer": sum(states.values())}
 
 
 def _storages(tensors: list[Tensor | None]) -> dict[int, int]:

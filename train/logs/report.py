@@ -39,7 +39,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
     plain = flatten(redact(to_plain(config)))
     settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
     names = ("weights", "gradients", "optimizer", "resident")
-    sizes = [(rank, *(held[name] / _MIB for name in names)) for rank, held in enumerate(memory)]
+    sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     parts = [
         facts(_headline(run, len(memory))),
         grid(*curves([run])),

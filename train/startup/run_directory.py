@@ -59,8 +59,8 @@ def refuse_output(config: TrainConfig) -> None:
         other = [name for name in _FOREIGN if (output / name).exists()]
     # folders of the pipeline
     if other:
-        held = f"it holds {other[0]}: choose another one"
-        raise ConfigurationError(f"output: {output} is an output of the pipeline, {held}")
+        why = f"it holds {other[0]}: choose another one"
+        raise ConfigurationError(f"output: {output} is an output of the pipeline, {why}")
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
         remedy = "choose another output, or start with resume=auto"
