@@ -18,5 +18,6 @@ def spellings_by(model: ModelConfig, tokenizer: Callable[[], Tokenizer]) -> list
 
 def spellings_of(model: ModelConfig, shards: ShardSet) -> list[bytes] | None:
     """Return them with the tokenizer of a shard set."""
-    fingerprint = shards.manifest.tokenizer.fingerprint
-    return spellings_by(model, lambda: load_tokenizer(find_tokenizer(shards.path, fingerprint)))
+    return spellings_by(
+        model, lambda: load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint))
+    )
